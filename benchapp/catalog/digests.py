@@ -1,0 +1,29 @@
+"""Identities by content: equal mappings get equal digests, whatever the order of their keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of the mapping as canonical JSON."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def case_digest(kind: str, params: Mapping[str, Any]) -> str:
+    return digest({"kind": kind, "params": dict(params)})
+
+
+def case_label(kind: str, params: Mapping[str, Any]) -> str:
+    """Short name for people: gemm bf16 16 × 4096 × 6144."""
+    rest = dict(params)
+    dims = [str(rest.pop(axis)) for axis in ("m", "n", "k") if axis in rest]
+    words = [kind, *(str(rest.pop("dtype")) for _ in range(1) if "dtype" in rest)]
+    if dims:
+        words.append(" × ".join(dims))
+    words += [f"{name} {value}" for name, value in sorted(rest.items())]
+    return " ".join(words)[:200]

@@ -1,0 +1,76 @@
+"""Who may do what, and who did what."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+
+class Role(models.TextChoices):
+    """Each role may do all that the one before it may."""
+
+    VIEWER = "viewer", "Viewer"
+    OPERATOR = "operator", "Operator"
+    ADMIN = "admin", "Admin"
+
+
+#: From weakest to strongest.
+ROLE_ORDER = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+
+
+class User(AbstractUser):
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+
+    def may(self, role: Role) -> bool:
+        """Whether this person's role is `role` or a stronger one."""
+        return self.is_active and ROLE_ORDER.index(Role(self.role)) >= ROLE_ORDER.index(role)
+
+
+class ApiToken(models.Model):
+    """A bearer token. Only its SHA-256 is kept; the token itself is shown once."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=12, help_text="First characters, to tell tokens apart")
+    digest = models.CharField(max_length=64, unique=True)
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.prefix}… ({self.name})"
+
+
+class SetupLink(models.Model):
+    """The one-time link by which the first admin chooses a name and password."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"setup link of {self.created_at:%Y-%m-%d}"
+
+
+class AuditEntry(models.Model):
+    """One write that a person, a token or the machine itself made. Append-only."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True)
+    actor = models.CharField(max_length=150, help_text="Name as it was then, or 'tilewatch'")
+    action = models.CharField(max_length=64)
+    subject = models.CharField(max_length=200)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        verbose_name_plural = "audit entries"
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.action} {self.subject}"

@@ -1,0 +1,228 @@
+"""The document: the JSON that a bench writes, and the only way a measurement enters the database.
+
+Plain dataclasses of the standard library, so that `python -m workers.bench` runs in any Python.
+`benchapp.ingest.schema` holds the pydantic model that checks the same shape on the way in; a test
+keeps the two equal. Times are seconds, sizes bytes, clocks MHz, power W, temperatures Celsius;
+timestamps are ISO 8601 in UTC with a trailing Z.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+
+Stage = Literal["candidate", "dispatched", "compiled", "fits", "initialised", "ran", "correct"]
+Reason = Literal[
+    "no_dispatch",
+    "compile_error",
+    "smem_overflow",
+    "init_failed",
+    "launch_failed",
+    "crashed",
+    "timeout",
+    "incorrect",
+    "not_supported",
+]
+Tier = Literal["types", "body", "full"]
+Outcome = Literal[
+    "ok",
+    "unverified",
+    "incorrect",
+    "unsupported",
+    "build_failed",
+    "init_failed",
+    "launch_failed",
+    "crashed",
+    "timeout",
+    "oom",
+]
+Timer = Literal["cupti", "cuda_graph", "cuda_events", "wall_clock"]
+L2Policy = Literal["flushed", "rotated", "warm", "unknown"]
+Flag = Literal["throttled", "contended", "few_samples", "fallback_timer"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """What was measured on. `arch` is e.g. sm120, sm90 or x86_64; a static survey has nothing else."""
+
+    kind: Literal["arch", "cpu", "gpu"]
+    arch: str
+    model: str | None = None
+    uuid: str | None = None
+    host: str | None = None
+    #: settings somebody chose (power_limit_w, locked_sm_clock_mhz, ecc, mig, pcie, threads …); never readings
+    configuration: dict[str, str | int | float | bool | None] = dataclasses.field(default_factory=dict)
+    #: what the device says of itself: sm_count, l2_bytes, smem_optin_bytes, memory_bytes, max_sm_clock_mhz, cores
+    properties: dict[str, str | int | float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One append-only finding about one tile variant.
+
+    `tile` is (M, N, K) in elements. `limit_bytes` is the opt-in shared memory of one block on
+    `Target.arch`, `need_bytes` what the kernel asks for. `parts` splits need_bytes; where it is
+    given its values sum to need_bytes. `log` names an entry of `Document.logs`.
+    """
+
+    family: str
+    inputs: str
+    output: str
+    tile: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    fusion: str
+    swap_ab: bool
+    schedule: str
+    stage: Stage
+    passed: bool
+    source: Literal["generator", "compiler", "device"]
+    reason: Reason | None = None
+    tier: Tier | None = None
+    stages: int | None = None
+    need_bytes: int | None = None
+    limit_bytes: int | None = None
+    parts: dict[str, int] = dataclasses.field(default_factory=dict)
+    threads: int | None = None
+    unit: str | None = None
+    detail: str | None = None
+    log: str | None = None
+    cpu_seconds: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Correctness:
+    """Agreement with a reference in higher precision on fresh random inputs."""
+
+    reference: str
+    cosine: float
+    max_relative_error: float
+    nan_count: int
+    zero_count: int
+    elements: int
+    tolerance: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Readings:
+    """Momentary values around the timed window; never part of what is comparable."""
+
+    sm_clock_mhz_min: float | None = None
+    sm_clock_mhz_median: float | None = None
+    sm_clock_mhz_max: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    throttle_reasons: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Statistics:
+    """Order statistics of the samples, in the unit of the metric (seconds for time)."""
+
+    n: int
+    median: float
+    q1: float
+    q3: float
+    min: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measurement:
+    """One case's outcome. `params` are canonical: the same case always writes the same mapping.
+
+    `samples` are seconds per call (capped at SAMPLE_CAP, in the order taken). `flops` and `bytes`
+    are the compulsory work of one call.
+    """
+
+    kind: str
+    params: dict[str, str | int | bool]
+    outcome: Outcome
+    measured_at: str
+    metric: Literal["time"] = "time"
+    samples: tuple[float, ...] = ()
+    statistics: Statistics | None = None
+    host_time: Statistics | None = None
+    timer: Timer | None = None
+    l2_policy: L2Policy = "unknown"
+    pdl: bool | None = None
+    inputs: str | None = None
+    backend: str | None = None
+    kernel: str | None = None
+    flops: float | None = None
+    bytes: float | None = None
+    correctness: Correctness | None = None
+    readings: Readings | None = None
+    flags: tuple[Flag, ...] = ()
+    error: str | None = None
+
+
+SAMPLE_CAP = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document:
+    kind: Literal["tiles", "gemm"]
+    command: tuple[str, ...]
+    started_at: str
+    finished_at: str
+    target: Target
+    #: versions observed, e.g. {"flashinfer": "0.6.3", "cutlass": "4.2.1", "nvcc": "13.0.88"}
+    stack: dict[str, str]
+    measurements: tuple[Measurement, ...] = ()
+    evidence: tuple[Finding, ...] = ()
+    #: log texts by name; findings refer to them
+    logs: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: figures about the work itself: cpu_seconds, wall_seconds, wheel_bytes, cached_units …
+    costs: dict[str, int | float] = dataclasses.field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+    producer: str = "tilewatch"
+
+    def dumps(self) -> str:
+        """JSON with sorted keys; NaN and infinities are refused."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+    def write(self, path: Path) -> None:
+        """Write beside `path` and rename, so that a reader never sees half a document."""
+        aside = path.with_name(path.name + ".part")
+        with aside.open("w", encoding="utf-8") as out:
+            out.write(self.dumps())
+            out.flush()
+            os.fsync(out.fileno())
+        aside.replace(path)
+
+
+def now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class BenchError(Exception):
+    """A failure a person can act on: `code` for programs, one clear sentence for people."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+class Progress:
+    """Lines of JSON for whoever watches: {"done", "total", "message"} or {"error": {"code", "message"}}."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def _line(self, payload: dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        with self._path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(payload) + "\n")
+
+    def step(self, done: int, total: int, message: str) -> None:
+        self._line({"done": done, "total": total, "message": message})
+
+    def error(self, error: BenchError) -> None:
+        self._line({"error": {"code": error.code, "message": error.sentence}})
