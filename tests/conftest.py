@@ -1,4 +1,4 @@
-"""Real servers for every test: those of DATABASE_URL / REDIS_URL, else embedded ones in a folder of their own."""
+"""Real servers for every test: those of DATABASE_URL / REDIS_URL, else embedded ones in their own folder."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from benchapp.local.servers import EmbeddedPostgres, EmbeddedValkey
 
 @dataclass(frozen=True)
 class Servers:
-    """Where Postgres and the broker of this test session are; `database_url` names the server's own database."""
+    """Where this session's Postgres and broker are; `database_url` names the server's own database."""
 
     database_url: str
     redis_url: str
@@ -41,7 +41,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(servers: Servers) -> None:
-    """Point Django at the servers before pytest-django makes the test database (settings were read long ago)."""
+    """Point Django at the servers before the test database is made: settings were read long before."""
     from django.conf import settings
 
     from benchapp.settings.base import database

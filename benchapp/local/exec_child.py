@@ -3,8 +3,8 @@
     python -I -S exec_child.py --parent PID [--signal N] [--user UID:GID | --namespace UID:GID] -- program …
 
 The kernel forgets PR_SET_PDEATHSIG when the user changes, so a child must ask for it after the change and
-before `exec`. `--user` changes the user; `--namespace` enters a user namespace in which the caller appears under
-that user, for folders that no other user may enter.
+before `exec`. `--user` changes the user; `--namespace` enters a user namespace in which the caller appears
+under that user, for folders that no other user may enter.
 """
 
 import argparse

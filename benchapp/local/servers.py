@@ -171,7 +171,7 @@ class EmbeddedPostgres(EmbeddedServer):
         )
 
     def _initialise(self, data: Path) -> None:
-        """Make the data folder beside its place and move it there whole: no interruption leaves half of it."""
+        """Make the data folder beside its place and move it there whole, so that none is ever half made."""
         draft = data.with_name(data.name + ".new")
         password = self.home.run / "initdb-password"
         shutil.rmtree(draft, ignore_errors=True)
