@@ -20,10 +20,18 @@ ROLE_ORDER = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 class User(AbstractUser):
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+    #: The API token that the current request came with, if one; not stored.
+    via: ApiToken | None = None
+
+    @property
+    def effective_role(self) -> Role:
+        """The role that counts now: the person's, or their token's where that is weaker."""
+        roles = [Role(self.role)] if self.via is None else [Role(self.role), Role(self.via.role)]
+        return min(roles, key=ROLE_ORDER.index)
 
     def may(self, role: Role) -> bool:
-        """Whether this person's role is `role` or a stronger one."""
-        return self.is_active and ROLE_ORDER.index(Role(self.role)) >= ROLE_ORDER.index(role)
+        """Whether this person, by the way they came, has `role` or a stronger one."""
+        return self.is_active and ROLE_ORDER.index(self.effective_role) >= ROLE_ORDER.index(role)
 
 
 class ApiToken(models.Model):
