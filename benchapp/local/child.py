@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -101,15 +102,23 @@ def spawn(
     return child
 
 
-def end(child: subprocess.Popen[str], *steps: tuple[int, float]) -> None:
-    """Send each signal of `steps` and wait its seconds; kill whatever is left of the child's group."""
+def end(
+    children: Sequence[subprocess.Popen[str]],
+    steps: Sequence[tuple[int, float]],
+    hurry: Callable[[], bool] = lambda: False,
+) -> None:
+    """Send each signal of `steps` to all children, wait its seconds; then kill what is left of their groups.
+
+    `hurry` is asked meanwhile: once true, nothing is waited for.
+    """
     for number, seconds in steps:
-        if child.poll() is None:
-            child.send_signal(number)
-            try:
-                child.wait(seconds)
-            except subprocess.TimeoutExpired:
-                continue
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+        deadline = time.monotonic() + seconds
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(number)
+        while any(child.poll() is None for child in children) and time.monotonic() < deadline and not hurry():
+            time.sleep(0.02)
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

@@ -50,6 +50,8 @@ class EmbeddedServer:
     """
 
     name: ClassVar[str]
+    #: The environment variable in which programs expect `url`.
+    variable: ClassVar[str]
     stop_steps: ClassVar[tuple[tuple[int, float], ...]]
 
     def __init__(self, home: Path) -> None:
@@ -64,11 +66,12 @@ class EmbeddedServer:
     def url(self) -> str:
         raise NotImplementedError
 
-    def launch(self) -> None:
+    def launch(self) -> subprocess.Popen[str]:
         """Start the process and return at once. Raises LocalError."""
         if not self._answered:
             self.port = free_port()
         self.child = self._spawn()
+        return self.child
 
     def _spawn(self) -> subprocess.Popen[str]:
         raise NotImplementedError
@@ -107,7 +110,7 @@ class EmbeddedServer:
     def stop(self) -> None:
         """Stop cleanly, by force after a few seconds."""
         if self.child:
-            end(self.child, *self.stop_steps)
+            end([self.child], self.stop_steps)
 
     def kill(self) -> None:
         """SIGKILL to the server's first process, as a crash would; `launch` starts it again."""
@@ -129,9 +132,10 @@ class EmbeddedPostgres(EmbeddedServer):
     """
 
     name = "postgres"
+    variable = "DATABASE_URL"
     role = database = "tilewatch"
     # Fast shutdown, then immediate: recovery at the next start keeps every committed row.
-    stop_steps = ((signal.SIGINT, 3.5), (signal.SIGQUIT, 1.0))
+    stop_steps = ((signal.SIGINT, 3.0), (signal.SIGQUIT, 0.5))
 
     def __init__(self, home: Path, options: Mapping[str, str] | None = None) -> None:
         super().__init__(home)
@@ -241,7 +245,8 @@ class EmbeddedValkey(EmbeddedServer):
     """Valkey on loopback with a generated password. It keeps nothing on disk: its messages are only hints."""
 
     name = "valkey"
-    stop_steps = ((signal.SIGTERM, 1.5),)
+    variable = "REDIS_URL"
+    stop_steps = ((signal.SIGTERM, 1.0),)
 
     @property
     def url(self) -> str:
