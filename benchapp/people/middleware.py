@@ -77,7 +77,7 @@ class TokenMiddleware:
 def owner_of(secret: str) -> User:
     """The user a bearer token speaks for, with the token as `user.via`.
 
-    Raises BadTokenError with a sentence when the token is unknown, expired or revoked, or its owner deactivated.
+    Raises BadTokenError with a sentence: the token is unknown, expired or revoked, or its owner deactivated.
     """
     token = ApiToken.objects.select_related("user").filter(digest=digest(secret)).first()
     now = timezone.now()

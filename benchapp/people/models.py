@@ -55,8 +55,9 @@ class ApiToken(models.Model):
 
 
 class SetupLink(models.Model):
-    """The one-time link by which the first admin chooses a name and password."""
+    """A one-time link by which a person chooses a password; without a user it makes the first admin."""
 
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="setup_links")
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
@@ -66,13 +67,27 @@ class SetupLink(models.Model):
         return f"setup link of {self.created_at:%Y-%m-%d}"
 
 
+class LoginAttempt(models.Model):
+    """One try to log in that has not succeeded, kept for as long as it counts towards a lock."""
+
+    name = models.CharField(max_length=150, help_text="As it was typed, case folded")
+    address = models.CharField(max_length=45, blank=True, help_text="IPv4, the /64 of an IPv6, or unknown")
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["name", "address", "at"])]
+
+    def __str__(self) -> str:
+        return f"{self.name} from {self.address or 'an unknown address'}"
+
+
 class AuditEntry(models.Model):
     """One write that a person, a token or the machine itself made. Append-only."""
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True)
-    actor = models.CharField(max_length=150, help_text="Name as it was then, or 'tilewatch'")
-    action = models.CharField(max_length=64)
+    actor = models.CharField(max_length=150, db_index=True, help_text="Name as it was then, or 'tilewatch'")
+    action = models.CharField(max_length=64, db_index=True)
     subject = models.CharField(max_length=200)
     detail = models.JSONField(default=dict)
 

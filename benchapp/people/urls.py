@@ -1,8 +1,17 @@
-from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
+
+from benchapp.people import views
 
 app_name = "people"
 urlpatterns = [
-    path("login/", LoginView.as_view(template_name="people/login.html"), name="login"),
-    path("logout/", LogoutView.as_view(), name="logout"),
+    path("login/", views.Login.as_view(), name="login"),
+    path("logout/", views.sign_out, name="logout"),
+    path("setup/<str:secret>/", views.setup, name="setup"),
+    path("people/", views.people, name="index"),
+    path("people/<int:pk>/role/", views.set_role, name="role"),
+    path("people/<int:pk>/active/", views.set_active, name="active"),
+    path("people/<int:pk>/link/", views.make_link, name="link"),
+    path("people/tokens/", views.tokens, name="tokens"),
+    path("people/tokens/<int:pk>/revoke/", views.revoke_token, name="revoke"),
+    path("people/audit/", views.audit, name="audit"),
 ]
