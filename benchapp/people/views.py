@@ -199,5 +199,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         )
     next_page = request.GET.copy()
     next_page["before"] = str(older)
-    context = {"form": form, "rows": rows, "older": next_page.urlencode() if older else ""}
+    # Pairs, because a template takes `detail.items` for a key of that name.
+    shown = [(row, row.detail.items()) for row in rows]
+    context = {"form": form, "rows": shown, "older": next_page.urlencode() if older else ""}
     return render(request, "people/audit.html", context)
