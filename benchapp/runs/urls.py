@@ -1,4 +1,13 @@
-from django.urls import URLPattern
+from django.urls import path
+
+from benchapp.runs import views
 
 app_name = "runs"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("", views.index, name="index"),
+    path("<int:run_id>/", views.detail, name="detail"),
+    path("<int:run_id>/progress", views.progress, name="progress"),
+    path("<int:run_id>/attempts/<int:number>.log", views.log, name="log"),
+    path("<int:run_id>/cancel", views.cancel, name="cancel"),
+    path("documents/<int:document_id>.json", views.document, name="document"),
+]

@@ -1,4 +1,11 @@
-from django.urls import URLPattern
+from django.urls import path
+
+from benchapp.web import views
 
 app_name = "web"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("", views.overview, name="overview"),
+    path("now", views.now, name="now"),
+    path("findings", views.findings, name="findings"),
+    path("healthz", views.healthz, name="healthz"),
+]

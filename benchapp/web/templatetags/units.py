@@ -147,3 +147,44 @@ def duration(value: object) -> str:
     if whole < 86400:
         return f"{whole // 3600}{NBSP}h{NBSP}{whole % 3600 // 60:02d}{NBSP}min"
     return f"{whole // 86400}{NBSP}d{NBSP}{whole % 86400 // 3600}{NBSP}h"
+
+
+@register.filter
+def span(start: object, end: object) -> str:
+    """Time from `start` to `end`, or until now where it has not ended."""
+    if not isinstance(start, dt.datetime):
+        return NONE
+    return duration((end if isinstance(end, dt.datetime) else timezone.now()) - start)
+
+
+@register.filter
+def small_ratio(value: object) -> str:
+    """A ratio far below one, such as a relative error: 2.5e-3."""
+    ratio = _usable(value)
+    if ratio is None:
+        return NONE
+    if ratio == 0:
+        return "0"
+    mantissa, exponent = f"{ratio:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+#: What the last word of a figure's name says about its unit.
+SUFFIXES = {"seconds": duration, "bytes": byte_size}
+
+
+@register.filter
+def quantity_name(name: str) -> str:
+    """The name of a figure for people: cpu_seconds is “CPU time”, cached_units “cached units”."""
+    words = name.split("_")
+    if words[-1] == "seconds":
+        words[-1] = "time"
+    elif words[-1] == "bytes":
+        words[-1] = "size"
+    return " ".join("CPU" if word == "cpu" else word for word in words).replace("_", " ")
+
+
+@register.filter
+def quantity(value: object, name: str) -> str:
+    """The value of a figure, in the unit that its name ends with."""
+    return SUFFIXES.get(name.rsplit("_", 1)[-1], count)(value)

@@ -1,0 +1,166 @@
+"""Reads on jobs, runs, logs and documents; the number of queries never grows with the rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import shlex
+from itertools import groupby
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Case, Count, Q, QuerySet, When
+from django.db.models.functions import Length, Right
+
+from benchapp.runs.models import Attempt, Document, Job, Measurement, Run, State
+from benchapp.runs.states import ACTIVE, FINAL
+
+RUNS_A_PAGE = 50
+#: Results of one run shown on its page; all of them are in its document.
+RESULTS_SHOWN = 500
+#: Characters of a log shown on a page; the whole of it is served as plain text.
+TAIL = 20_000
+
+#: Escape sequences of terminals (colours, cursor moves), which a page cannot use.
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobRuns:
+    """A job and those of its runs that stand on this page."""
+
+    job: Job
+    runs: list[Run]
+
+
+def runs_page(*, state: str | None, kind: str | None, number: str | None) -> tuple[Page[Run], list[JobRuns]]:
+    """One page of runs, newest first, and the same by job. A number that is no page falls back."""
+    runs: QuerySet[Run] = Run.objects.select_related("job__requested_by", "recipe", "target").order_by(
+        "-job_id", "-id"
+    )
+    if state:
+        runs = runs.filter(state=state)
+    if kind:
+        runs = runs.filter(kind=kind)
+    page = Paginator(runs, RUNS_A_PAGE).get_page(number)
+    groups = [JobRuns(job, list(group)) for job, group in groupby(page.object_list, key=lambda run: run.job)]
+    return page, groups
+
+
+def counts_by_state() -> dict[str, int]:
+    """How many runs are in each state; states without a run are missing."""
+    return dict(Run.objects.order_by().values_list("state").annotate(Count("id")))
+
+
+def active_runs(limit: int) -> list[Run]:
+    """Runs under way, then those queued by their turn; at most `limit`."""
+    turn = Case(When(state=State.DELIVERED, then=0), When(state=State.RUNNING, then=1), default=2)
+    runs = Run.objects.filter(state__in=ACTIVE).select_related(
+        "job__requested_by", "recipe", "target", "waits_for"
+    )
+    return list(runs.order_by(turn, "-priority", "id")[:limit])
+
+
+def run_or_none(run_id: int) -> Run | None:
+    return (
+        Run.objects.select_related("job__requested_by", "recipe", "target__host", "waits_for__job")
+        .filter(pk=run_id)
+        .first()
+    )
+
+
+def why_it_waits(run: Run) -> str:
+    """One sentence for a queued run; "" for any other. At most one query."""
+    if run.state != State.QUEUED:
+        return ""
+    if run.waits_for is not None and run.waits_for.state not in FINAL:
+        return f"Waits for run {run.waits_for.pk} ({run.waits_for.job.title}) to end."
+    ahead = Run.objects.filter(queue=run.queue, state__in=[State.QUEUED, State.RUNNING]).filter(
+        Q(state=State.RUNNING) | Q(priority__gt=run.priority) | Q(priority=run.priority, pk__lt=run.pk)
+    )
+    running = Count("id", filter=Q(state=State.RUNNING))
+    found = ahead.aggregate(running=running, queued=Count("id") - running)
+    if found["queued"]:
+        return f"Number {found['queued'] + 1} in queue {run.queue}."
+    if found["running"]:
+        return f"Next in queue {run.queue}, which is busy."
+    return f"Next in queue {run.queue}; a free worker takes it up within seconds, if one is running."
+
+
+def attempts_of(run: Run) -> list[Attempt]:
+    """Attempts, newest first, with `log_length` and the end of the log as `tail` (characters)."""
+    return list(
+        run.attempts.defer("log")
+        .annotate(log_length=Length("log"), tail=Right("log", TAIL))
+        .order_by("-number")
+    )
+
+
+def readable(log: str) -> str:
+    """A log without terminal escapes; a line that was drawn over and over shows its last state."""
+    lines = ESCAPES.sub("", log).replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def attempt_log(run_id: int, number: int) -> str | None:
+    """The whole log of one attempt as it was written; None if there is no such attempt."""
+    return Attempt.objects.filter(run_id=run_id, number=number).values_list("log", flat=True).first()
+
+
+def pulse(run: Run, attempts: list[Attempt], waits: str) -> str:
+    """An ETag of all that the progress fragment of a run shows."""
+    shown: list[Any] = [
+        run.state, run.attempt, run.worker, run.heartbeat_at, run.cancel_requested_at, run.progress_done,
+        run.progress_total, run.progress_message, run.failure, waits,
+    ]  # fmt: skip
+    shown += [(a.number, a.outcome, a.log_length) for a in attempts]  # type: ignore[attr-defined]
+    return etag(shown)
+
+
+def etag(shown: object) -> str:
+    return f'"{hashlib.sha256(repr(shown).encode()).hexdigest()[:32]}"'
+
+
+def documents_of(run: Run) -> list[Document]:
+    """Documents that the run delivered, newest first, without their bodies."""
+    return list(run.documents.defer("body").select_related("target", "stack"))
+
+
+def document_or_none(document_id: int) -> Document | None:
+    return Document.objects.filter(pk=document_id).first()
+
+
+def repeat_command(document: Document | None) -> str:
+    """The command line that repeats the run, as its document tells it; "" if it tells none."""
+    command = document.facts.get("command") if document else None
+    return shlex.join(str(word) for word in command) if isinstance(command, list) else ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Results:
+    """Measurements of one document, and how many there are in all."""
+
+    rows: list[Measurement]
+    total: int
+
+    @property
+    def cut(self) -> bool:
+        return self.total > len(self.rows)
+
+
+def results_of(document: Document | None) -> Results:
+    """What was measured, by case. Rates are computed by `Measurement` rows' flops over median seconds."""
+    if document is None:
+        return Results([], 0)
+    rows = Measurement.objects.filter(document=document)
+    total = rows.count()
+    shown = rows.select_related("series__case", "series__target").order_by("measured_at", "id")
+    return Results(list(shown[:RESULTS_SHOWN]) if total else [], total)
+
+
+def rate(measurement: Measurement) -> float | None:
+    """FLOP/s of the median; None where nothing was measured."""
+    if not measurement.median or measurement.flops is None:
+        return None
+    return measurement.flops / measurement.median

@@ -1,0 +1,137 @@
+"""Pages of jobs and runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils.cache import get_conditional_response
+from django.views.decorators.http import require_POST, require_safe
+
+from benchapp.people.models import Role
+from benchapp.people.permissions import acting, needs
+from benchapp.runs import actions, queries
+from benchapp.runs.forms import RunFilters
+from benchapp.runs.models import Document, Run, State
+from benchapp.runs.states import FINAL
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    filters = RunFilters.read(request.GET)
+    page, jobs = queries.runs_page(
+        state=filters.values["state"], kind=filters.values["kind"], number=request.GET.get("page")
+    )
+    counts = queries.counts_by_state()
+    previous = page.previous_page_number() if page.has_previous() else None
+    following = page.next_page_number() if page.has_next() else None
+    return render(
+        request,
+        "runs/index.html",
+        {
+            "filters": filters,
+            "page": page,
+            "jobs": jobs,
+            "counts": counts,
+            "under_way": counts.get(State.RUNNING, 0) + counts.get(State.DELIVERED, 0),
+            "previous": previous and (filters.querystring(page=previous) or request.path),
+            "following": following and filters.querystring(page=following),
+        },
+    )
+
+
+def _run(run_id: int) -> Run:
+    run = queries.run_or_none(run_id)
+    if run is None:
+        raise Http404(f"There is no run {run_id}.")
+    return run
+
+
+def _progress(request: HttpRequest, run: Run) -> dict[str, Any]:
+    attempts = queries.attempts_of(run)
+    waits = queries.why_it_waits(run)
+    for attempt in attempts:
+        attempt.tail = queries.readable(attempt.tail)  # type: ignore[attr-defined]
+    return {
+        "run": run,
+        "attempts": attempts,
+        "waits": waits,
+        "tail": queries.TAIL,
+        "ended": run.state in FINAL,
+        "etag": queries.pulse(run, attempts, waits),
+        "may_cancel": run.state in (State.QUEUED, State.RUNNING)
+        and request.user.is_authenticated
+        and request.user.may(Role.OPERATOR),
+    }
+
+
+@require_safe
+def detail(request: HttpRequest, run_id: int) -> HttpResponse:
+    run = _run(run_id)
+    documents = queries.documents_of(run)
+    accepted = next((d for d in documents if d.state == Document.State.ACCEPTED), None)
+    results = queries.results_of(accepted)
+    return render(
+        request,
+        "runs/detail.html",
+        _progress(request, run)
+        | {
+            "documents": documents,
+            "accepted": accepted,
+            "results": results,
+            "rated": [(row, queries.rate(row)) for row in results.rows],
+            "command": queries.repeat_command(accepted),
+        },
+    )
+
+
+@require_safe
+def progress(request: HttpRequest, run_id: int) -> HttpResponseBase:
+    """The part of a run's page that changes. Polled with its ETag: 304 while nothing changed."""
+    context = _progress(request, _run(run_id))
+    unchanged = get_conditional_response(request, etag=context["etag"])
+    if unchanged is not None:
+        return unchanged
+    response = render(request, "runs/_progress.html", context)
+    response["ETag"] = context["etag"]
+    response["Cache-Control"] = "no-cache"
+    if context["ended"] and "HX-Request" in request.headers:
+        response["HX-Refresh"] = "true"  # results and documents stand elsewhere on the page
+    return response
+
+
+@require_safe
+def log(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
+    """One attempt's whole log, as it was written."""
+    text = queries.attempt_log(run_id, number)
+    if text is None:
+        raise Http404(f"Run {run_id} has no attempt {number}.")
+    response = HttpResponse(text, content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'inline; filename="run-{run_id}-attempt-{number}.log"'
+    return response
+
+
+@require_safe
+def document(request: HttpRequest, document_id: int) -> HttpResponse:
+    """A document, byte for byte as it came."""
+    row = queries.document_or_none(document_id)
+    if row is None:
+        raise Http404(f"There is no document {document_id}.")
+    response = HttpResponse(bytes(row.body), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="document-{row.pk}-{row.sha256[:12]}.json"'
+    return response
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def cancel(request: HttpRequest, run_id: int) -> HttpResponse:
+    run = _run(run_id)
+    if not actions.cancel(run, acting(request)):
+        messages.warning(request, f"Run {run.pk} had ended already: there was nothing to cancel.")
+    elif run.state == State.QUEUED:
+        messages.success(request, f"Run {run.pk} is cancelled.")
+    else:
+        messages.success(request, f"Run {run.pk} is asked to stop; its worker ends it within seconds.")
+    return redirect("runs:detail", run_id=run.pk)

@@ -1,0 +1,256 @@
+"""What the overview shows: what needs a look, what runs, the newest figures, coverage and age of data."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import defaultdict
+
+from django.db.models import Exists, F, OuterRef
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from benchapp.alerts.models import Event
+from benchapp.catalog.models import Target
+from benchapp.runs.models import Document, Latest, Measurement, Run, State
+from benchapp.runs.queries import active_runs, etag
+from benchapp.runs.ranking import RANKED_OUTCOMES, ranked
+from benchapp.runs.states import ACTIVE
+from benchapp.tiles.models import Stage, Verdict
+from benchapp.tiles.queries import release_order
+
+#: Older failures are history, to be found on the runs page.
+LOOK_BACK = dt.timedelta(days=7)
+LOOKS_SHOWN = 20
+ACTIVE_SHOWN = 8
+NEWEST_SHOWN = 8
+#: The architecture whose tiles the overview speaks of, where any of it were surveyed.
+FIRST_ARCH = "sm120"
+FITTING = (Stage.FITS, Stage.INITIALISED, Stage.RAN, Stage.CORRECT)
+#: Events that a failed run or a rejected document speaks for itself.
+TOLD_ELSEWHERE = ("run_failed", "document_rejected")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Look:
+    """One thing for a person to look at."""
+
+    tag: str
+    #: "failed" or "uncertain": the class of its tag
+    look: str
+    what: str
+    sentence: str
+    at: dt.datetime
+    run_id: int | None = None
+
+
+def needs_a_look() -> list[Look]:
+    """Failed runs that no equal run has made good since, refused documents and warnings; newest first."""
+    since = timezone.now() - LOOK_BACK
+    redone = Run.objects.filter(
+        kind=OuterRef("kind"), queue=OuterRef("queue"), recipe=OuterRef("recipe"), params=OuterRef("params"),
+        state=State.DONE, pk__gt=OuterRef("pk"),
+    )  # fmt: skip
+    failed = Run.objects.filter(
+        ~Exists(redone), state=State.FAILED, finished_at__gte=since, invalid_reason=""
+    ).select_related("job")
+    refused = Document.objects.filter(state=Document.State.REJECTED, run=None, received_at__gte=since).defer(
+        "body"
+    )
+    events = Event.objects.filter(
+        at__gte=since, severity__in=[Event.Severity.WARNING, Event.Severity.ERROR]
+    ).exclude(kind__in=TOLD_ELSEWHERE)
+    looks = [
+        Look("▲ failed", "failed", f"Run {run.pk}: {run.job.title}", run.failure, run.finished_at, run.pk)
+        for run in failed.order_by("-finished_at")[:LOOKS_SHOWN]
+        if run.finished_at
+    ]
+    looks += [
+        Look("▲ refused", "failed", document.name or str(document), document.fault, document.received_at)
+        for document in refused[:LOOKS_SHOWN]
+    ]
+    looks += [
+        Look(
+            "▲ error" if event.severity == Event.Severity.ERROR else "~ warning",
+            "failed" if event.severity == Event.Severity.ERROR else "uncertain",
+            event.subject,
+            event.sentence,
+            event.at,
+        )
+        for event in events[:LOOKS_SHOWN]
+    ]
+    return sorted(looks, key=lambda look: look.at, reverse=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Motion:
+    """Runs under way and next in turn. `etag` stands for all that is shown of them."""
+
+    runs: list[Run]
+    total: int
+    etag: str
+    #: changes when results, failures or states may have changed
+    pulse: str
+
+
+def motion() -> Motion:
+    runs = active_runs(ACTIVE_SHOWN)
+    total = len(runs) if len(runs) < ACTIVE_SHOWN else Run.objects.filter(state__in=ACTIVE).count()
+    shown = [
+        (
+            r.pk,
+            r.state,
+            r.attempt,
+            r.progress_done,
+            r.progress_total,
+            r.progress_message,
+            r.cancel_requested_at,
+        )
+        for r in runs
+    ]
+    newest = Document.objects.order_by("-id").values_list("id", "state").first()
+    event = Event.objects.order_by("-id").values_list("id", flat=True).first()
+    return Motion(
+        runs,
+        total,
+        etag((shown, total, newest, event)),
+        etag(([(r.pk, r.state) for r in runs], total, newest, event)).strip('"'),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fit:
+    """How many tile variants of one release fit, whatever their output type."""
+
+    arch: str
+    version: str
+    inputs: str
+    fit: int
+    total: int
+    found_at: dt.datetime
+    #: the same of the release's other input types: (inputs, fit, total)
+    others: list[tuple[str, int, int]]
+
+
+def newest_fit() -> Fit | None:
+    """Of the newest release that evidence speaks of, on FIRST_ARCH where there is any; None without any."""
+    pairs = Verdict.objects.values_list("tile__arch", "release__package", "release__version").distinct()
+    found = max(pairs, key=lambda pair: (pair[0] == FIRST_ARCH, release_order(pair[2])), default=None)
+    if found is None:
+        return None
+    arch, package, version = found
+    by_inputs: dict[str, dict[tuple[object, ...], bool]] = defaultdict(dict)
+    at: list[dt.datetime] = []
+    verdicts = Verdict.objects.filter(
+        tile__arch=arch, release__package=package, release__version=version
+    ).select_related("tile")
+    for verdict in verdicts:
+        tile = verdict.tile
+        variant = (
+            tile.family, tile.m, tile.n, tile.k, tile.cluster, tile.fusion, tile.swap_ab, tile.schedule
+        )  # fmt: skip
+        fits = verdict.stage in FITTING
+        by_inputs[tile.inputs][variant] = by_inputs[tile.inputs].get(variant, True) and fits
+        at.append(verdict.found_at)
+    counts = sorted(
+        ((inputs, sum(fates.values()), len(fates)) for inputs, fates in by_inputs.items()),
+        key=lambda row: (-row[2], row[0]),
+    )
+    inputs, fit, total = counts[0]
+    return Fit(arch, version, inputs, fit, total, max(at), counts[1:])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fastest:
+    """The highest rate in the newest GEMM document of a target, in FLOP/s."""
+
+    document: Document
+    measurement: Measurement
+    rate: float
+
+
+def fastest_gemm() -> list[Fastest]:
+    """One for each of the two targets measured last: measured here before recorded elsewhere."""
+    newest = newest_documents(kind="gemm")
+    newest.sort(key=lambda d: (d.origin != Document.Origin.RECORDED, d.received_at), reverse=True)
+    found = []
+    for document in newest[:2]:
+        best = (
+            Measurement.objects.filter(ranked(), document=document, median__gt=0, flops__isnull=False)
+            .annotate(rate=F("flops") / F("median"))
+            .select_related("series__case", "series__target")
+            .order_by("-rate")
+            .first()
+        )
+        if best is not None:
+            found.append(Fastest(document, best, best.rate))
+    return found
+
+
+def newest_documents(kind: str | None = None) -> list[Document]:
+    """The newest accepted document of each target and kind, without bodies."""
+    documents = Document.objects.filter(state=Document.State.ACCEPTED, target__isnull=False)
+    if kind:
+        documents = documents.filter(kind=kind)
+    return list(
+        documents.order_by("target", "kind", "-received_at")
+        .distinct("target", "kind")
+        .defer("body")
+        .select_related("target__host")
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SeriesHealth:
+    """How many series have data, and in how many the newest outcome may not rank as a speed."""
+
+    total: int
+    failing: int
+
+
+def series_health() -> SeriesHealth:
+    total = Latest.objects.count()
+    failing = Latest.objects.exclude(outcome__in=RANKED_OUTCOMES).count() if total else 0
+    return SeriesHealth(total, failing)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cover:
+    """One target's newest data by kind; None where there is none."""
+
+    target: Target
+    recorded: bool
+    ages: list[dt.datetime | None]
+
+
+def coverage() -> list[Cover]:
+    """Every target with data: when its newest data of each kind was taken, in the order of Run.Kind."""
+    rows: dict[Target, dict[str, Document]] = defaultdict(dict)
+    for document in newest_documents():
+        if document.target is not None:
+            rows[document.target][document.kind] = document
+    covers = [
+        Cover(
+            target,
+            all(document.origin == Document.Origin.RECORDED for document in kinds.values()),
+            [taken_at(kinds[kind]) if kind in kinds else None for kind in Run.Kind.values],
+        )
+        for target, kinds in rows.items()
+    ]
+    return sorted(covers, key=lambda cover: (cover.recorded, cover.target.kind, str(cover.target)))
+
+
+def taken_at(document: Document) -> dt.datetime:
+    """When the work of a document ended; when it arrived, where it does not tell."""
+    told = document.facts.get("finished_at")
+    return (parse_datetime(told) if isinstance(told, str) else None) or document.received_at
+
+
+def newest_results() -> list[Document]:
+    """The documents accepted last, without bodies."""
+    return list(
+        Document.objects.filter(state=Document.State.ACCEPTED)
+        .order_by("-id")
+        .defer("body")
+        .select_related("target", "stack", "run__job")[:NEWEST_SHOWN]
+    )

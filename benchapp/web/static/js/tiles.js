@@ -1,0 +1,71 @@
+// The matrix by keyboard, and evidence beside it. Without this file every cell is a plain link.
+"use strict";
+document.addEventListener("DOMContentLoaded", () => {
+  const matrix = document.getElementById("matrix");
+  const split = document.getElementById("tiles-split");
+  const evidence = document.getElementById("evidence");
+  if (!matrix || !evidence) return;
+  const wide = matchMedia("(min-width: 1001px)");
+  const rows = [...matrix.tBodies].flatMap((body) => [...body.rows]).map((row) => [...row.querySelectorAll(".cell")]);
+  const places = new Map();
+  rows.forEach((cells, y) => cells.forEach((cell, x) => places.set(cell, [x, y])));
+
+  // One cell is in the tab order; arrows move it.
+  let current = rows[0][rows[0].length - 1];
+  for (const cell of places.keys()) cell.tabIndex = -1;
+  current.tabIndex = 0;
+  function stand(cell) {
+    current.tabIndex = -1;
+    current = cell;
+    current.tabIndex = 0;
+  }
+  const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-1e6, 0], End: [1e6, 0], PageUp: [0, -4], PageDown: [0, 4] };
+  matrix.addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    if (!step || !places.has(event.target) || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const [x, y] = places.get(event.target);
+    const cells = rows[Math.min(Math.max(y + step[1], 0), rows.length - 1)];
+    stand(cells[Math.min(Math.max(x + step[0], 0), cells.length - 1)]);
+    current.focus();
+  });
+  matrix.addEventListener("focusin", (event) => { if (places.has(event.target)) stand(event.target); });
+
+  function keep(cell) {
+    const url = new URL(matrix.dataset.withoutCell, location.href);
+    if (cell) url.searchParams.set("cell", cell);
+    history.replaceState(null, "", url);
+  }
+  function mark(href) {
+    matrix.querySelectorAll("[aria-current]").forEach((cell) => cell.removeAttribute("aria-current"));
+    const cell = href && [...places.keys()].find((each) => each.getAttribute("href") === href);
+    if (cell) { cell.setAttribute("aria-current", "true"); stand(cell); }
+  }
+  const asCell = (href) => href.split("/").slice(-3, -1).map(decodeURIComponent).join("@");
+  function close() {
+    split.dataset.closed = "";
+    evidence.replaceChildren();
+    mark(null);
+    keep(null);
+    current.focus();
+  }
+
+  document.addEventListener("click", async (event) => {
+    const plain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+    if (!plain) return;
+    if (event.target.closest("[data-close]")) { event.preventDefault(); close(); return; }
+    const link = event.target.closest("#matrix a.cell, #evidence a[data-evidence]");
+    if (!link || !wide.matches) return;
+    event.preventDefault();
+    const href = link.getAttribute("href");
+    await htmx.ajax("GET", href, { target: "#evidence", swap: "innerHTML" });
+    delete split.dataset.closed;
+    mark(href);
+    keep(asCell(href));
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !("closed" in split.dataset)) close();
+  });
+  const opened = new URL(location.href).searchParams.get("cell");
+  if (opened) mark([...places.keys()].map((cell) => cell.getAttribute("href")).find((href) => href && asCell(href) === opened));
+});
