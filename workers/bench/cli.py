@@ -1,0 +1,100 @@
+"""`python -m workers.bench COMMAND …`: runs one bench and writes its document.
+
+A bench's own module offers `add_arguments(parser)` and `run(args) -> Document`. It finds the common
+arguments in `args.progress` (a path or None) and `args.command_line`, and is imported only when its
+command is asked for, because each needs other things of its Python.
+
+Exit status: 0 done, 1 a failure a person can act on, 2 usage, 130 interrupted, 143 terminated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from workers.bench.document import BenchError, Document, Progress
+
+COMMANDS = {
+    "tiles": (
+        "workers.bench.tiles.cli",
+        "which tiles of a FlashInfer version compile and fit, without a GPU",
+    ),
+    "gemm": ("workers.bench.gemm.cli", "time GEMMs through torch and check them"),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    if not argv or argv[0] not in COMMANDS:
+        _overview().parse_args(argv)
+        return 2
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _run(argv[0], argv[1:])
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return 130
+
+
+def _overview() -> argparse.ArgumentParser:
+    listing = "\n".join(f"  {name:7}{about}" for name, (_, about) in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m workers.bench",
+        description=f"commands:\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=list(COMMANDS), help="what to measure")
+    return parser
+
+
+def _terminate(signum: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + signum)
+
+
+def _run(command: str, argv: Sequence[str]) -> int:
+    module_name, about = COMMANDS[command]
+    module = importlib.import_module(module_name)
+    parser = argparse.ArgumentParser(prog=f"python -m workers.bench {command}", description=about)
+    parser.add_argument("--out", required=True, metavar="FILE", help="where the document goes; - is stdout")
+    parser.add_argument(
+        "--progress", type=Path, metavar="FILE", help="append lines of JSON about the progress"
+    )
+    module.add_arguments(parser)
+    args = parser.parse_args(argv)
+    args.command_line = ("python", "-m", "workers.bench", command, *argv)
+    try:
+        document: Document = module.run(args)
+        _deliver(document, args.out)
+    except BenchError as error:
+        return _report(error, args.progress)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        return _report(BenchError("disk_full", f"Nothing more can be written: {error}."), args.progress)
+    return 0
+
+
+def _deliver(document: Document, out: str) -> None:
+    if out == "-":
+        print(document.dumps())
+        return
+    path = Path(out)
+    if not path.parent.is_dir():
+        raise BenchError(
+            "no_folder", f"{path.parent} is not a folder, so {path.name} cannot be written there."
+        )
+    document.write(path)
+
+
+def _report(error: BenchError, progress: Path | None) -> int:
+    print(f"error: {error.sentence}", file=sys.stderr)
+    try:
+        Progress(progress).error(error)
+    except OSError as unwritable:
+        print(f"error: the progress file cannot be written: {unwritable}", file=sys.stderr)
+    return 1

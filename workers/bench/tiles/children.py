@@ -1,0 +1,91 @@
+"""Child processes of the bench: bounded in time, killed as a group, never outliving the bench."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_REAPER = str(Path(__file__).with_name("reaper.py"))
+_POLL_SECONDS = 0.02
+_KEEP_BYTES = 4 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended. `returncode` is -N when signal N killed it. Output is capped at 4 MiB each."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    timed_out: bool
+
+
+class Child:
+    """A started command. Its output goes to files in `folder`, so that no pipe can fill up."""
+
+    def __init__(
+        self, command: Sequence[str], *, folder: Path, cwd: Path, env: Mapping[str, str], timeout: float
+    ) -> None:
+        self._stdout, self._stderr = folder / "stdout.txt", folder / "stderr.txt"
+        self._deadline = time.monotonic() + timeout
+        self._timed_out = False
+        with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", _REAPER, str(os.getpid()), *command],
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    def poll(self) -> Ended | None:
+        """None while it runs; kills it when its time is over."""
+        if time.monotonic() > self._deadline and not self._timed_out:
+            self._timed_out = True
+            self._signal_group()
+        returncode = self._process.poll()
+        if returncode is None:
+            return None
+        return Ended(returncode, _read(self._stdout), _read(self._stderr), self._timed_out)
+
+    def kill(self) -> None:
+        if self._process.returncode is None:
+            self._signal_group()
+            self._process.wait()
+
+    def _signal_group(self) -> None:
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+
+def run(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    timeout: float = 600,
+) -> Ended:
+    """Run to the end. An exception on the way, a signal's too, leaves no process behind."""
+    child = Child(command, folder=folder, cwd=cwd or folder, env=env, timeout=timeout)
+    try:
+        while (ended := child.poll()) is None:
+            time.sleep(_POLL_SECONDS)
+        return ended
+    finally:
+        child.kill()
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as source:
+        return source.read(_KEEP_BYTES).decode("utf-8", errors="replace")

@@ -1,0 +1,37 @@
+"""The arguments of `python -m workers.bench tiles`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from workers.bench.document import Document, Progress
+from workers.bench.tiles import arches, survey
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--flashinfer", required=True, metavar="VERSION", help="e.g. 0.6.3")
+    parser.add_argument("--arch", required=True, help=f"one of {', '.join(arches.ARCHES)}")
+    parser.add_argument("--cache", required=True, type=Path, metavar="DIR", help="kept between surveys")
+    parser.add_argument(
+        "--wheel", type=Path, metavar="FILE", help="take this wheel instead of downloading one"
+    )
+    parser.add_argument("--jobs", type=_count, metavar="N", help="compilers at a time (default: at most 2)")
+
+
+def run(args: argparse.Namespace) -> Document:
+    return survey.run(
+        flashinfer=args.flashinfer,
+        arch_name=args.arch,
+        cache_folder=args.cache,
+        wheel=args.wheel,
+        jobs=args.jobs,
+        progress=Progress(args.progress),
+        command=args.command_line,
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 64")
+    return int(text)

@@ -1,0 +1,54 @@
+"""What a FlashInfer version generates for an architecture, and with which macros it compiles that."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+from workers.bench.document import BenchError
+from workers.bench.tiles import children, instantiations
+from workers.bench.tiles.arches import Arch
+from workers.bench.tiles.instantiations import Unit
+from workers.bench.tiles.sources import MODULES, Sources
+
+_CHILD = Path(__file__).with_name("run_generator.py")
+
+
+def generate(sources: Sources, arch: Arch, nvcc_version: str, scratch: Path) -> list[Unit]:
+    """Units of the surveyed families, in the order of their names. BenchError if there is none."""
+    output = scratch / "generated"
+    output.mkdir()
+    ended = children.run(
+        [sys.executable, "-I", str(_CHILD), str(sources.root), str(output), arch.module, nvcc_version],
+        folder=scratch,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(scratch), "LC_ALL": "C.UTF-8"},
+        timeout=120,
+    )
+    if ended.returncode != 0:
+        said = ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"]
+        raise BenchError(
+            "generator_failed", f"The generator of flashinfer {sources.version} failed: {said[-1][:300]}"
+        )
+    units = []
+    for path in sorted(output.rglob("*.generated.cu")):
+        unit = instantiations.parse(path.name, path.read_text(encoding="utf-8"), arch.tag)
+        if unit.instantiations:
+            units.append(unit)
+    if not units:
+        raise BenchError(
+            "no_instantiations",
+            f"flashinfer {sources.version} generates no NVFP4 or MXFP8xMXFP4 grouped GEMM for {arch.name}.",
+        )
+    return units
+
+
+def defines(sources: Sources, arch: Arch) -> tuple[str, ...]:
+    """The -D options in the wheel's own build function for this architecture."""
+    wanted = f"gen_cutlass_fused_moe_sm{arch.module}_module"
+    tree = ast.parse((sources.root / MODULES).read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == wanted:
+            literals = (leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant))
+            return tuple(value for value in literals if isinstance(value, str) and value.startswith("-D"))
+    raise BenchError("wheel_lacks_sources", f"flashinfer {sources.version} has no {wanted} in {MODULES}.")

@@ -1,0 +1,154 @@
+"""The sources of one FlashInfer version: its wheel, fetched, checked and unpacked into the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workers.bench.document import BenchError
+from workers.bench.tiles import archive, pip, versions
+from workers.bench.tiles.cache import Cache
+
+DATA = "flashinfer/data"
+GENERATOR = "flashinfer/jit/gemm/cutlass/generate_kernels.py"
+MODULES = "flashinfer/jit/fused_moe.py"
+_KERNELS = f"{DATA}/csrc/nv_internal/tensorrt_llm/kernels/cutlass_kernels"
+_LAUNCHER = f"{_KERNELS}/moe_gemm/launchers/moe_gemm_tma_ws_launcher.inl"
+_CUTLASS_VERSION = f"{DATA}/cutlass/include/cutlass/version.h"
+_NEEDED = (GENERATOR, MODULES, _LAUNCHER, _CUTLASS_VERSION)
+
+#: include folders of the wheel, as FlashInfer's own build orders them
+INCLUDES = (
+    f"{DATA}/csrc/nv_internal",
+    f"{DATA}/csrc/nv_internal/include",
+    f"{DATA}/csrc/nv_internal/tensorrt_llm/cutlass_extensions/include",
+    f"{_KERNELS}/include",
+    _KERNELS,
+    f"{DATA}/include",
+    f"{DATA}/csrc",
+    f"{DATA}/cutlass/include",
+    f"{DATA}/cutlass/tools/util/include",
+    f"{DATA}/spdlog/include",
+)
+_HEADERS = (".h", ".hpp", ".cuh", ".inl", ".inc")
+# The largest wheel seen is 101 MB and unpacks to 45 MB of headers.
+_FREE_BYTES = 400_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sources:
+    """`digest` names the content of all unpacked files; sizes are bytes."""
+
+    root: Path
+    version: str
+    cutlass: str
+    digest: str
+    wheel_bytes: int
+    unpacked_bytes: int
+
+
+def obtain(
+    cache: Cache, version: str, wheel: Path | None, scratch: Path, before_download: Callable[[], None]
+) -> Sources:
+    """From the file `wheel` if given, else from the cache, else from pip. `version` is canonical."""
+    with cache.lock(f"sources-{version}"):
+        if wheel is not None:
+            return _from_wheel(cache, version, wheel, scratch)
+        record = cache.root / "versions" / f"{version}.json"
+        known = cache.read_json(record)
+        if isinstance(known, str) and re.fullmatch(r"[0-9a-f]{64}", known):
+            sources = _from_cache(cache, version, known)
+            if sources is not None:
+                return sources
+        cache.need_free(_FREE_BYTES, f"the wheel of flashinfer {version}")
+        before_download()
+        folder = scratch / "wheel"
+        folder.mkdir()
+        downloaded = pip.download([f"flashinfer-python=={version}"], folder, scratch)
+        if len(downloaded) != 1:
+            raise BenchError(
+                "download_failed", f"pip said that it has flashinfer {version}, but left no wheel."
+            )
+        sources = _from_wheel(cache, version, downloaded[0], scratch)
+        cache.write_json(record, sources.root.name)
+        shutil.rmtree(folder)
+        return sources
+
+
+def _from_cache(cache: Cache, version: str, sha256: str) -> Sources | None:
+    root = cache.root / "sources" / sha256
+    about: Any = cache.read_json(root / "source.json")
+    if not isinstance(about, dict) or about.get("version") != version:
+        return None
+    return Sources(root, **about)
+
+
+def _from_wheel(cache: Cache, version: str, wheel: Path, scratch: Path) -> Sources:
+    if not wheel.is_file():
+        raise BenchError("no_file", f"There is no file {wheel}.")
+    with wheel.open("rb") as handle:
+        sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
+    cached = _from_cache(cache, version, sha256)
+    if cached is not None:
+        return cached
+    cache.need_free(_FREE_BYTES // 2, f"unpacking flashinfer {version}")
+    aside = scratch / "unpacked"
+    digests = archive.unpack(wheel, aside, _wanted)
+    _check(aside, version, wheel)
+    about = {
+        "version": version,
+        "cutlass": _cutlass_version(aside),
+        "digest": hashlib.sha256(
+            "\n".join(f"{n} {d}" for n, d in sorted(digests.items())).encode()
+        ).hexdigest(),
+        "wheel_bytes": wheel.stat().st_size,
+        "unpacked_bytes": sum((aside / name).stat().st_size for name in digests),
+    }
+    cache.write_json(aside / "source.json", about)
+    place = cache.root / "sources" / sha256
+    if place.is_dir() and _from_cache(cache, version, sha256) is None:
+        shutil.rmtree(place)  # its description was damaged from outside
+    cache.publish(aside, place)
+    sources = _from_cache(cache, version, sha256)
+    if sources is None:
+        raise BenchError("bad_cache", f"{place} was changed while the survey put it there.")
+    return sources
+
+
+def _wanted(name: str) -> bool:
+    if name.startswith("flashinfer/jit/gemm/cutlass/"):
+        return name.endswith(".py")
+    if name == MODULES or re.fullmatch(r"[^/]+\.dist-info/METADATA", name):
+        return True
+    return name.startswith(tuple(f"{folder}/" for folder in INCLUDES)) and name.endswith(_HEADERS)
+
+
+def _check(root: Path, version: str, wheel: Path) -> None:
+    metadata = next(root.glob("*.dist-info/METADATA"), None)
+    header = metadata.read_text(encoding="utf-8", errors="replace").split("\n\n")[0] if metadata else ""
+    fields = dict(line.split(": ", 1) for line in header.splitlines() if ": " in line)
+    if fields.get("Name", "").lower().replace("_", "-") != "flashinfer-python":
+        raise BenchError("broken_wheel", f"{wheel.name} is not a wheel of flashinfer-python.")
+    if versions.normalise(fields.get("Version", "0")) != version:
+        raise BenchError("broken_wheel", f"{wheel.name} is version {fields.get('Version')}, not {version}.")
+    for name in _NEEDED:
+        if not (root / name).is_file():
+            raise BenchError(
+                "wheel_lacks_sources",
+                f"The wheel of flashinfer {version} lacks {name}, so there is nothing to survey; "
+                f"versions from 0.5 on carry it.",
+            )
+
+
+def _cutlass_version(root: Path) -> str:
+    text = (root / _CUTLASS_VERSION).read_text(encoding="utf-8", errors="replace")
+    numbers = [
+        re.search(rf"^#define CUTLASS_{part} (\d+)", text, re.MULTILINE)
+        for part in ("MAJOR", "MINOR", "PATCH")
+    ]
+    return ".".join(match[1] if match else "?" for match in numbers)

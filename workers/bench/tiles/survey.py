@@ -1,0 +1,115 @@
+"""The static tile survey: from a version number to a document of findings, without a GPU."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from pathlib import Path
+
+from workers.bench.document import Document, Finding, Progress, Target, now
+from workers.bench.tiles import arches, findings, generator, sources, toolchain, verdicts, versions
+from workers.bench.tiles.cache import Cache
+from workers.bench.tiles.compiler import Frontend
+
+# Shares of the whole, in percent, so that the total is known from the start.
+_SOURCES, _TOOLCHAIN, _GENERATE, _COMPILE, _ALL = 0, 10, 30, 32, 100
+_LOG_BYTES = 256 * 1024
+_JOB_BYTES = 4 * 1024**3
+
+
+def run(
+    *,
+    flashinfer: str,
+    arch_name: str,
+    cache_folder: Path,
+    wheel: Path | None,
+    jobs: int | None,
+    progress: Progress,
+    command: tuple[str, ...],
+) -> Document:
+    """BenchError if there is nothing to say; variants that do not compile or fit are findings."""
+    started, clock = now(), time.monotonic()
+    version, arch = versions.normalise(flashinfer), arches.find(arch_name)
+    cache = Cache(cache_folder)
+    with cache.scratch() as scratch:
+        progress.step(_SOURCES, _ALL, f"looking for flashinfer {version}")
+        tree = sources.obtain(
+            cache,
+            version,
+            wheel,
+            scratch,
+            lambda: progress.step(_SOURCES, _ALL, f"downloading flashinfer {version}"),
+        )
+        progress.step(_TOOLCHAIN, _ALL, "looking for nvcc")
+        tools = toolchain.obtain(
+            cache, arch, scratch, os.environ, lambda: progress.step(_TOOLCHAIN, _ALL, "downloading nvcc")
+        )
+        progress.step(_GENERATE, _ALL, f"running the generator of flashinfer {version}")
+        units = generator.generate(tree, arch, tools.version, scratch)
+        frontend = Frontend(tools, tree, arch, generator.defines(tree, arch))
+        with cache.lock(f"compile-{tree.digest[:32]}-{arch.name}"):
+            found = verdicts.find(
+                frontend,
+                units,
+                cache,
+                scratch,
+                jobs or default_jobs(),
+                lambda done, message: progress.step(
+                    _COMPILE + (_ALL - _COMPILE) * done // len(units), _ALL, message
+                ),
+            )
+    evidence: list[Finding] = []
+    for unit in units:
+        evidence += findings.of_unit(unit, found[unit.name], arch)
+    progress.step(_ALL, _ALL, f"surveyed {len(units)} files")
+    return Document(
+        kind="tiles",
+        command=command,
+        started_at=started,
+        finished_at=now(),
+        target=Target(kind="arch", arch=arch.name, properties={"smem_optin_bytes": arch.smem_optin_bytes}),
+        stack={
+            "flashinfer": version,
+            "cutlass": tree.cutlass,
+            "nvcc": tools.version,
+            "gcc": tools.gxx_version,
+        },
+        evidence=tuple(evidence),
+        logs={name: capped(verdict.log) for name, verdict in found.items()},
+        costs={
+            "cpu_seconds": round(_cpu_seconds(), 3),
+            "wall_seconds": round(time.monotonic() - clock, 3),
+            "wheel_bytes": tree.wheel_bytes,
+            "unpacked_bytes": tree.unpacked_bytes,
+            "instantiations": sum(len(unit.instantiations) for unit in units),
+            "units": len(units),
+            "cached_units": sum(verdict.cached for verdict in found.values()),
+        },
+    )
+
+
+def default_jobs() -> int:
+    """As many compilers as cores and free memory bear, two at most."""
+    return max(1, min(2, len(os.sched_getaffinity(0)), _available_bytes() // _JOB_BYTES))
+
+
+def capped(log: str) -> str:
+    """The log, or its beginning with a last line that says how much was cut."""
+    data = log.encode()
+    if len(data) <= _LOG_BYTES:
+        return log
+    note = f"\n[cut: the first {_LOG_BYTES:,} of {len(data):,} bytes]\n"
+    return data[: _LOG_BYTES - len(note.encode())].decode(errors="ignore") + note
+
+
+def _available_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return _JOB_BYTES
+
+
+def _cpu_seconds() -> float:
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
