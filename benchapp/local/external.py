@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 import psycopg
 import redis
 
+from benchapp.local.child import LocalError
+
 _TIMEOUT_S = 3
 
 
@@ -14,18 +16,18 @@ def _place(url: str) -> str:
 
 
 def postgres_complaint(url: str) -> str:
-    """Why Postgres at `url` cannot be used now; empty when it answers."""
+    """Why Postgres at `url` cannot be used now; empty when it answers. Raises LocalError for no such URL."""
     try:
         with psycopg.connect(url, connect_timeout=_TIMEOUT_S):
             return ""
     except psycopg.OperationalError as error:
         return f"Postgres at {_place(url)} does not answer: {str(error).strip().splitlines()[-1]}"
     except (psycopg.Error, ValueError):
-        return "expected postgres://user:password@host:port/name"
+        raise LocalError("DATABASE_URL: expected postgres://user:password@host:port/name") from None
 
 
 def redis_complaint(url: str) -> str:
-    """Why Redis or Valkey at `url` cannot be used now; empty when it answers."""
+    """Why Redis or Valkey at `url` cannot be used now; empty when it answers. Raises LocalError as above."""
     try:
         client = redis.Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
         client.ping()
@@ -33,5 +35,5 @@ def redis_complaint(url: str) -> str:
     except redis.RedisError as error:
         return f"Redis at {_place(url)} does not answer: {error}"
     except ValueError:
-        return "expected redis://:password@host:port/0 or rediss://…"
+        raise LocalError("REDIS_URL: expected redis://:password@host:port/0 or rediss://…") from None
     return ""

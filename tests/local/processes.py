@@ -1,6 +1,6 @@
 """Processes as the kernel tells of them, for tests that kill some and count the rest."""
 
-import os
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,8 +33,17 @@ def alive(processes: set[int]) -> set[int]:
     return processes & _parents().keys()
 
 
+def children(process: int) -> set[int]:
+    return {child for child, parent in _parents().items() if parent == process}
+
+
 def command_lines(processes: set[int]) -> str:
-    return " ".join(Path(f"/proc/{process}/cmdline").read_text() for process in processes)
+    """All arguments of all processes; those that ended meanwhile have none."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.append(Path(f"/proc/{process}/cmdline").read_text())
+    return " ".join(found)
 
 
 def wait_until(condition: Callable[[], object], seconds: float) -> bool:
@@ -45,11 +54,3 @@ def wait_until(condition: Callable[[], object], seconds: float) -> bool:
             return False
         time.sleep(0.05)
     return True
-
-
-def open_folder(path: Path) -> Path:
-    """Make `path`, a folder of any user's own: pytest's own folders keep other users out."""
-    path.mkdir(mode=0o755)
-    if os.geteuid() == 0:
-        os.chown(path, 65534, 65534)
-    return path

@@ -162,7 +162,9 @@ def test_an_ordinary_user_starts_both_servers(tmp_path):
     assert log.read_text() == "both answer 1000\n"
 
 
-@pytest.mark.parametrize("how", ["", pytest.param("user", marks=AS_ROOT), pytest.param("namespace", marks=AS_ROOT)])
+@pytest.mark.parametrize(
+    "how", ["", pytest.param("user", marks=AS_ROOT), pytest.param("namespace", marks=AS_ROOT)]
+)
 def test_a_child_does_not_outlive_its_parent(how, tmp_path):
     program = (
         "import os, sys; from pathlib import Path\n"

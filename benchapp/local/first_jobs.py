@@ -1,0 +1,51 @@
+"""What an installation does by itself when it is started for the first time."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from django.db import transaction
+
+from benchapp.ingest.actions import ingest_file
+from benchapp.runs.actions import lock
+from benchapp.runs.models import Document, Job, Run, State
+from benchapp.runs.requests import request_cpu_gemm, request_survey
+from benchapp.runs.summary import benchmark_line
+from benchapp.tiles.summary import survey_line
+
+logger = logging.getLogger(__name__)
+
+#: Results measured on other machines, shown as recorded.
+RECORDED = Path(__file__).resolve().parents[1] / "recorded"
+SURVEYED_FLASHINFER = "0.6.3"
+SURVEYED_ARCH = "sm120"
+SUITE = "cpu-smoke"
+
+
+def ask() -> list[Run]:
+    """Take in the recorded results and ask for the first survey and benchmark, one after the other.
+
+    Idempotent: what an earlier start asked for is returned as it is.
+    """
+    for path in sorted(RECORDED.glob("*.json")):
+        document, new = ingest_file(path, origin=Document.Origin.RECORDED)
+        if new and document.state == Document.State.REJECTED:
+            logger.error("recorded result %s was refused: %s", path.name, document.fault)
+    with transaction.atomic():
+        lock("first_jobs")
+        runs = list(Run.objects.filter(job__source=Job.Source.FIRST_START).order_by("id"))
+        if runs:
+            return runs
+        source = Job.Source.FIRST_START
+        survey, _ = request_survey(SURVEYED_FLASHINFER, SURVEYED_ARCH, user=None, source=source)
+        benchmark, _ = request_cpu_gemm(SUITE, user=None, source=source, waits_for=survey)
+        return [survey, benchmark]
+
+
+def result_line(run: Run) -> str:
+    """What came of a run that has ended, in one line."""
+    document = run.documents.filter(state=Document.State.ACCEPTED).select_related("stack", "target").first()
+    if run.state != State.DONE or document is None:
+        return f"{run.job.title}: {run.state}. {run.failure}"
+    return survey_line(document) if run.kind == Run.Kind.TILES else benchmark_line(document)
