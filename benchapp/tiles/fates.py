@@ -1,0 +1,98 @@
+"""What became of one tile variant in one release. Sizes are bytes, tiles are (M, N, K) in elements."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+from benchapp.tiles.models import Stage
+
+LADDER = tuple(Stage.values)
+
+
+class Fate(enum.StrEnum):
+    """What a cell of the matrix shows. Each has a glyph of its own, so that nothing hangs on colour."""
+
+    SURVIVED = "survived"
+    OVERFLOW = "overflow"
+    COMPILE_ERROR = "compile-error"
+    DEVICE_FAILURE = "device-failure"
+    INCORRECT = "incorrect"
+    NO_DISPATCH = "no-dispatch"
+    UNSUPPORTED = "unsupported"
+    UNTESTED = "untested"
+    ABSENT = "absent"
+
+
+GLYPHS = {
+    Fate.SURVIVED: "●",
+    Fate.OVERFLOW: "▲",
+    Fate.COMPILE_ERROR: "▲",
+    Fate.DEVICE_FAILURE: "▲",
+    Fate.INCORRECT: "≠",
+    Fate.NO_DISPATCH: "○",
+    Fate.UNSUPPORTED: "–",
+    Fate.UNTESTED: "",
+    Fate.ABSENT: "·",
+}
+#: Class of a cell in the style sheet; the three failures share colour and shape and differ in words.
+LOOKS = {
+    Fate.OVERFLOW: "failed",
+    Fate.COMPILE_ERROR: "failed",
+    Fate.DEVICE_FAILURE: "failed",
+    Fate.NO_DISPATCH: "nodispatch",
+}
+_FATE_OF_REASON = {
+    "smem_overflow": Fate.OVERFLOW,
+    "compile_error": Fate.COMPILE_ERROR,
+    "no_dispatch": Fate.NO_DISPATCH,
+    "incorrect": Fate.INCORRECT,
+    "not_supported": Fate.UNSUPPORTED,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Variant:
+    """A tile with one epilogue fusion, swapped or not, and what is known of it in one release."""
+
+    tile: tuple[int, int, int]
+    fusion: str
+    swap_ab: bool
+    stage: str = ""
+    failed_stage: str = ""
+    reason: str = ""
+    tier: str = ""
+    stages: int | None = None
+    need_bytes: int | None = None
+    limit_bytes: int | None = None
+    parts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def shape(self) -> str:
+        return "×".join(str(extent) for extent in self.tile)
+
+    @property
+    def epilogue(self) -> str:
+        return self.fusion.lower() + (" · swap" if self.swap_ab else "")
+
+    @property
+    def name(self) -> str:
+        return f"{self.shape} {self.epilogue}"
+
+    @property
+    def margin_bytes(self) -> int | None:
+        """Bytes left below the limit; negative is a shortfall."""
+        if self.need_bytes is None or self.limit_bytes is None:
+            return None
+        return self.limit_bytes - self.need_bytes
+
+    @property
+    def fate(self) -> Fate:
+        if self.failed_stage or self.reason:
+            return _FATE_OF_REASON.get(self.reason, Fate.DEVICE_FAILURE)
+        return Fate.SURVIVED if self.reached(Stage.FITS) else Fate.UNTESTED
+
+    def reached(self, stage: str) -> bool:
+        """Whether it passed `stage`, whatever came after."""
+        return bool(self.stage) and LADDER.index(self.stage) >= LADDER.index(stage)

@@ -1,0 +1,87 @@
+"""The filters of the matrix, and the request for a survey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+
+from benchapp.runs.requests import clean_version
+from benchapp.tiles.queries import Selection, release_order
+from benchapp.web.filters import FilterForm
+from workers.bench.tiles.arches import ARCHES
+
+#: The architecture whose tiles are in doubt most often opens the page.
+FIRST_ARCH = "sm120"
+LABELS = {
+    "nvfp4xnvfp4": "NVFP4 × NVFP4",
+    "mxfp8xmxfp4": "MXFP8 × MXFP4",
+    "moe_grouped_gemm": "MoE grouped GEMM",
+}
+
+
+def label(value: str) -> str:
+    return LABELS.get(value, value)
+
+
+class MatrixForm(FilterForm):
+    """Each choice narrows the next, so that no combination is empty.
+
+    `selections` are those that hold tiles, the fullest first; `versions` the known releases in release
+    order and `surveyed` those among them that were surveyed, by architecture.
+    """
+
+    arch = forms.ChoiceField(label="Arch", required=False)
+    family = forms.ChoiceField(label="Family", required=False)
+    inputs = forms.ChoiceField(label="Inputs", required=False)
+    output = forms.ChoiceField(label="Output", required=False)
+    version = forms.ChoiceField(label="In words for", required=False)
+    changes = forms.BooleanField(label="Only changes", required=False)
+    cell = forms.RegexField(r"^\d{1,12}@\S{1,40}$", required=False, widget=forms.HiddenInput)
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        *,
+        selections: Sequence[Selection],
+        versions: Sequence[str],
+        surveyed: Mapping[str, set[str]],
+    ) -> None:
+        super().__init__(data)
+        left = list(selections)
+        known: set[str] = set()
+        for name in ("arch", "family", "inputs", "output"):
+            values = list(dict.fromkeys(getattr(selection, name) for selection in left))
+            first = FIRST_ARCH if name == "arch" and FIRST_ARCH in values else next(iter(values), "")
+            chosen = data.get(name) if data.get(name) in values else first
+            shown = sorted(values)
+            self._offer(name, [(v, v.upper() if name == "arch" else label(v)) for v in shown], first)
+            left = [selection for selection in left if getattr(selection, name) == chosen]
+            if name == "arch":
+                known = surveyed.get(str(chosen), set())
+        newest = max(known or versions, key=release_order, default="")
+        self._offer("version", [(version, version) for version in reversed(versions)], newest)
+
+    def _offer(self, name: str, choices: list[tuple[str, str]], first: str) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+        field.initial = first
+
+    def selection(self) -> Selection:
+        return Selection(*(self.values[name] or "" for name in ("arch", "family", "inputs", "output")))
+
+
+class SurveyForm(forms.Form):
+    """Ask for the tile survey of one FlashInfer version on one architecture."""
+
+    version = forms.CharField(
+        label="FlashInfer version",
+        max_length=40,
+        widget=forms.TextInput(attrs={"placeholder": "0.6.3", "size": 14, "autocomplete": "off"}),
+    )
+    arch = forms.ChoiceField(label="Arch", choices=[(arch, arch.upper()) for arch in ARCHES])
+
+    def clean_version(self) -> str:
+        return clean_version(self.cleaned_data["version"])

@@ -1,0 +1,93 @@
+"""Survey documents for tests, stored the way every document is."""
+
+from __future__ import annotations
+
+from benchapp.ingest.actions import ingest
+from benchapp.runs.actions import receive
+from benchapp.runs.models import Document as Row
+from workers.bench.document import Document, Finding, Target
+
+LIMIT = 101_376
+FAMILY = "moe_grouped_gemm"
+#: What 0.6.3's own generator writes for SM120 NVFP4 × NVFP4: tile, fusion, swap, stages, bytes needed.
+IN_0_6_3 = tuple(
+    (tile, fusion, swap, stages, need)
+    for tile, fusion, swap, stages, need in [
+        *(((128, 128, 128), "none", swap, 4, 89_088) for swap in (False, True)),
+        *(((128, 128, 128), "finalize", swap, 4, 93_184) for swap in (False, True)),
+        *(((128, 128, 256), "none", swap, 2, 89_088) for swap in (False, True)),
+        *(((128, 128, 256), "finalize", swap, 2, 93_184) for swap in (False, True)),
+        *(
+            (tile, "none", swap, 3, 98_304)
+            for tile in ((128, 256, 128), (256, 128, 128))
+            for swap in (False, True)
+        ),
+        *((tile, "finalize", False, 3, 102_400) for tile in ((128, 256, 128), (256, 128, 128))),
+        *((tile, "finalize", True, 2, 74_752) for tile in ((128, 256, 128), (256, 128, 128))),
+    ]
+)
+LOG = "probe: sizeof(SharedStorage)\n<script>alert('log')</script>\n"
+
+
+def variant(tile, fusion, swap, stages, need, *, limit=LIMIT, output="bf16", schedule="auto"):
+    """Findings of one variant up to `fits`."""
+    key = {
+        "family": FAMILY,
+        "inputs": "nvfp4xnvfp4",
+        "output": output,
+        "tile": tile,
+        "cluster": (1, 1, 1),
+        "fusion": fusion,
+        "swap_ab": swap,
+        "schedule": schedule,
+    }
+    found = {"source": "compiler", "tier": "types", "log": "unit.log", "unit": "M128_BS_group2.generated.cu"}
+    return [
+        Finding(**key, stage="candidate", passed=True, source="generator"),
+        Finding(**key, stage="dispatched", passed=True, source="generator"),
+        Finding(**key, stage="compiled", passed=True, **found),
+        Finding(
+            **key,
+            stage="fits",
+            passed=need <= limit,
+            reason=None if need <= limit else "smem_overflow",
+            stages=stages,
+            need_bytes=need,
+            limit_bytes=limit,
+            parts={"operand_a": need - 19_456, "epilogue": 17_408, "padding": 2_048},
+            **found,
+        ),
+    ]
+
+
+def never_dispatched(tile, fusion="none", swap=False):
+    first = variant(tile, fusion, swap, 1, 1)[0]
+    key = {
+        name: getattr(first, name)
+        for name in ("family", "inputs", "output", "tile", "cluster", "fusion", "swap_ab", "schedule")
+    }
+    return [first, Finding(**key, stage="dispatched", passed=False, source="generator", reason="no_dispatch")]
+
+
+def survey(version, cutlass, findings, *, arch="sm120", day=1):
+    return Document(
+        kind="tiles",
+        command=("python", "-m", "workers.bench", "tiles", "--flashinfer", version, "--arch", arch),
+        started_at=f"2026-11-{day:02}T10:00:00.000Z",
+        finished_at=f"2026-11-{day:02}T10:03:00.000Z",
+        target=Target(kind="arch", arch=arch),
+        stack={"flashinfer": version, "cutlass": cutlass, "nvcc": "13.0.88"},
+        evidence=tuple(findings),
+        logs={"unit.log": LOG},
+    )
+
+
+def store(document: Document) -> Row:
+    row, _ = receive(document.dumps().encode(), origin=Row.Origin.FILE, name="test.json")
+    stored = ingest(row.pk)
+    assert stored.state == Row.State.ACCEPTED, stored.fault
+    return stored
+
+
+def findings_of(variants):
+    return [finding for one in variants for finding in variant(*one)]

@@ -1,0 +1,196 @@
+"""The matrix and the evidence behind it, from stored documents."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from django.urls import reverse
+
+from benchapp.catalog.models import Release
+from benchapp.people.models import Role, User
+from benchapp.runs.models import Run
+from benchapp.tiles.models import EvidenceLog, Tile
+from tests.querycount import at_most
+from tests.tiles.surveys import IN_0_6_3, findings_of, never_dispatched, store, survey
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def surveyed():
+    store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3), day=1))
+    new = never_dispatched((128, 128, 512))
+    store(survey("0.6.10", "4.4.2", [*findings_of(IN_0_6_3[2:]), *new], day=2))
+    store(survey("0.6.9", "4.4.2", [*findings_of(IN_0_6_3[2:]), *new], day=3))
+    Release.objects.create(package="flashinfer", version="0.7.0", cutlass="4.5.0")
+
+
+def overflowing():
+    return Tile.objects.get(m=128, n=256, k=128, fusion="finalize", swap_ab=False)
+
+
+def test_the_page_opens_with_the_newest_surveyed_release_in_words(client, surveyed):
+    page = client.get("/tiles/").content.decode()
+    assert "In 0.6.10, 12 of 15 variants fit; two miss by 1,024 B; one is a candidate" in page
+    page = client.get("/tiles/?version=0.6.3").content.decode()
+    assert "In 0.6.3, 14 of 16 variants fit; two miss by 1,024 B." in page
+
+
+def test_versions_stand_in_release_order_with_their_cutlass_above(client, surveyed):
+    found = client.get("/tiles/").context["matrix"]
+    assert [column.version for column in found.columns] == ["0.6.3", "0.6.9", "0.6.10", "0.7.0"]
+    assert found.bands == (("4.2.1", 1), ("4.4.2", 2), ("4.5.0", 1))
+
+
+def test_absent_not_tested_and_failed_look_different_and_say_so(client, surveyed):
+    found = client.get("/tiles/").context["matrix"]
+    rows = {(group.shape, row.epilogue): row for group in found.groups for row in group.rows}
+    assert [cell.look for cell in rows["128×128×128", "none"].cells] == [
+        "survived",
+        "absent",
+        "absent",
+        "untested",
+    ]
+    assert [cell.look for cell in rows["128×256×128", "finalize"].cells] == ["failed"] * 3 + ["untested"]
+    assert (
+        rows["128×256×128", "finalize"].cells[0].text
+        == "does not fit, short by 1,024 B, 3 stages, types tier"
+    )
+    assert [cell.glyph for cell in rows["128×128×512", "none"].cells] == ["·", "○", "○", ""]
+    epilogues = [row.epilogue for row in found.groups[0].rows]
+    assert epilogues == ["none", "none · swap", "finalize", "finalize · swap"]
+
+
+def test_only_changes_leaves_out_steady_rows(client, surveyed):
+    found = client.get("/tiles/?changes=on").context["matrix"]
+    assert sum(len(group.rows) for group in found.groups) == 3
+    assert found.hidden == 14
+
+
+def test_a_page_full_of_variants_and_versions_stays_within_its_queries(client):
+    tiles = [(m, n, k) for m in (64, 128, 256) for n in (64, 128, 256) for k in (64, 128)][:15]
+    variants = [
+        (tile, fusion, swap, 3, 98_304)
+        for tile in tiles
+        for fusion in ("none", "finalize")
+        for swap in (0, 1)
+    ]
+    for minor in range(8):
+        store(
+            survey(
+                f"0.9.{minor}", "4.5.0", findings_of([(t, f, bool(s), g, n) for t, f, s, g, n in variants])
+            )
+        )
+    with at_most(12):
+        page = client.get("/tiles/")
+    assert sum(len(group.rows) for group in page.context["matrix"].groups) == 60
+    tile = Tile.objects.first()
+    with at_most(8):
+        assert client.get(f"/tiles/{tile.pk}/0.9.3/").status_code == 200
+
+
+def test_nothing_stored_reads_as_nothing_stored(client):
+    page = client.get("/tiles/").content.decode()
+    assert "No tile survey has been stored yet" in page
+
+
+def test_a_filter_that_cannot_be_used_is_named_and_dropped(client, surveyed):
+    page = client.get("/tiles/?arch=sm999&version=nonsense&cell=%00").content.decode()
+    assert "sm999" in page and "cannot be used" in page
+    assert "variants fit" in page
+
+
+def test_evidence_shows_the_ladder_the_bar_and_the_siblings(client, surveyed):
+    page = client.get(f"/tiles/{overflowing().pk}/0.6.3/").content.decode()
+    assert "102,400\u00a0B needed" in page and "101,376\u00a0B" in page
+    assert "over by 1,024\u00a0B" in page
+    assert "The tile is not the obstacle: it fits with fusion none, swapped or not" in page
+    assert "not tested beyond here" in page
+    assert "python -m workers.bench tiles --flashinfer 0.6.3 --arch sm120" in page
+    assert "style=" not in page
+    found = client.get(f"/tiles/{overflowing().pk}/0.6.3/").context["found"]
+    assert [rung.state for rung in found.rungs] == ["yes", "yes", "yes", "no", "open", "open", "open"]
+    assert [s.variant.epilogue for s in found.siblings] == [
+        "none",
+        "none · swap",
+        "finalize",
+        "finalize · swap",
+    ]
+    assert sum(segment.bytes for segment in found.budget.segments) == 102_400
+
+
+def test_a_log_is_escaped_on_the_page_and_plain_on_its_own(client, surveyed):
+    page = client.get(f"/tiles/{overflowing().pk}/0.6.3/").content.decode()
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+    raw = client.get(f"/tiles/log/{EvidenceLog.objects.first().pk}/")
+    assert raw["Content-Type"].startswith("text/plain") and b"<script>alert" in raw.content
+
+
+def test_a_fragment_is_the_same_evidence_without_the_frame(client, surveyed):
+    part = client.get(f"/tiles/{overflowing().pk}/0.6.3/", headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in part and "102,400" in part
+
+
+def test_the_opened_cell_is_in_the_url(client, surveyed):
+    page = client.get(f"/tiles/?cell={overflowing().pk}@0.6.3").content.decode()
+    assert "102,400\u00a0B needed" in page
+
+
+@pytest.mark.parametrize(
+    "path", ["/tiles/999999/0.6.3/", "/tiles/1/9.9.9/", f"/tiles/{2**70}/0.6.3/", "/tiles/log/7/"]
+)
+def test_what_is_not_there_is_404(client, surveyed, path):
+    assert client.get(path).status_code == 404
+
+
+def test_a_variant_that_a_release_does_not_hold_says_so(client, surveyed):
+    tile = Tile.objects.get(m=128, n=128, k=128, fusion="none", swap_ab=False)
+    page = client.get(f"/tiles/{tile.pk}/0.6.10/").content.decode()
+    assert "This version does not hold the variant" in page
+
+
+def test_the_matrix_comes_as_csv_and_json(client, surveyed):
+    rows = list(csv.DictReader(io.StringIO(client.get("/tiles/?format=csv").content.decode())))
+    assert len(rows) == 17 * 4
+    [cell] = [
+        r
+        for r in rows
+        if r["flashinfer"] == "0.6.3"
+        and r["m"] == "128"
+        and r["n"] == "256"
+        and r["fusion"] == "finalize"
+        and r["swap_ab"] == "False"
+    ]
+    assert cell["need_bytes"] == "102400" and cell["margin_bytes"] == "-1024" and cell["fate"] == "overflow"
+    cells = client.get("/tiles/?format=json&changes=on").json()["cells"]
+    assert len(cells) == 3 * 4
+
+
+def person(role):
+    return User.objects.create_user("someone", password="a long password", role=role)
+
+
+def test_a_survey_is_asked_for_once(client, surveyed):
+    client.force_login(person(Role.OPERATOR))
+    asked = client.post(reverse("tiles:survey"), {"version": "v0.06.4", "arch": "sm120"})
+    run = Run.objects.get()
+    assert run.recipe.versions == {"flashinfer": "0.6.4"}
+    assert asked.status_code == 302 and asked["Location"] == f"/runs/{run.pk}/"
+    again = client.post(reverse("tiles:survey"), {"version": "0.6.4", "arch": "sm120"})
+    assert again["Location"] == asked["Location"] and Run.objects.count() == 1
+
+
+def test_a_survey_of_nonsense_is_refused_in_a_sentence(client):
+    client.force_login(person(Role.OPERATOR))
+    for version, arch in (("not a version", "sm120"), ("0.6.3", "sm7"), ("", "sm120")):
+        refused = client.post(reverse("tiles:survey"), {"version": version, "arch": arch})
+        assert refused.status_code == 422 and "errorlist" in refused.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_a_viewer_may_not_ask_for_a_survey(client):
+    client.force_login(person(Role.VIEWER))
+    assert client.post(reverse("tiles:survey"), {"version": "0.6.3", "arch": "sm120"}).status_code == 403
+    assert "Run survey" not in client.get("/tiles/").content.decode()
