@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class AlertsConfig(AppConfig):
     name = "benchapp.alerts"
+
+    def ready(self) -> None:
+        from benchapp.alerts import receivers  # noqa: F401  (registers)

@@ -58,7 +58,11 @@ class Run(models.Model):
     target = models.ForeignKey(Target, on_delete=models.PROTECT, null=True)
     params = models.JSONField(default=dict, help_text="What the bench is told: cases, device …")
     waits_for = models.ForeignKey(
-        "self", on_delete=models.SET_NULL, null=True, related_name="+", help_text="Starts after this one ended"
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="Starts after this one ended",
     )
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
@@ -186,7 +190,7 @@ class Measurement(models.Model):
     kernel = models.CharField(max_length=300, blank=True)
     flops = models.FloatField(null=True)
     bytes = models.FloatField(null=True)
-    reference = models.CharField(max_length=40, blank=True)
+    reference = models.CharField(max_length=120, blank=True)
     cosine = models.FloatField(null=True)
     max_relative_error = models.FloatField(null=True)
     tolerance = models.FloatField(null=True)

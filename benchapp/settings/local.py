@@ -35,7 +35,9 @@ _urls = _server_urls()
 # The fallbacks name nothing that listens: `manage.py up` says what is missing when no server is there.
 DATABASES = {
     "default": database(
-        os.environ.get("DATABASE_URL") or _urls.get("database_url") or "postgres://tilewatch@localhost:1/tilewatch"
+        os.environ.get("DATABASE_URL")
+        or _urls.get("database_url")
+        or "postgres://tilewatch@localhost:1/tilewatch"
     )
 }
 CELERY_BROKER_URL = os.environ.get("REDIS_URL") or _urls.get("redis_url") or "redis://localhost:1/0"

@@ -100,7 +100,9 @@ class Verdict(models.Model):
 
     tile = models.ForeignKey(Tile, on_delete=models.CASCADE, related_name="verdicts")
     release = models.ForeignKey(Release, on_delete=models.CASCADE)
-    stage = models.CharField(max_length=12, choices=Stage.choices, blank=True, help_text="Highest stage passed")
+    stage = models.CharField(
+        max_length=12, choices=Stage.choices, blank=True, help_text="Highest stage passed"
+    )
     failed_stage = models.CharField(max_length=12, choices=Stage.choices, blank=True)
     reason = models.CharField(max_length=20, blank=True, help_text="Why it stopped at failed_stage")
     source = models.CharField(max_length=12)

@@ -1,0 +1,124 @@
+"""The one way in: an inbox row becomes measurements, evidence, verdicts and events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.conf import settings
+from django.db import DatabaseError, transaction
+from django.db.models.functions import Now
+
+from benchapp.alerts.actions import raise_event
+from benchapp.alerts.models import Event
+from benchapp.ingest import findings, identities, measurements, schema
+from benchapp.people import audit
+from benchapp.people.models import User
+from benchapp.runs import partitions
+from benchapp.runs.actions import end, lock, receive
+from benchapp.runs.models import Document, Run, State
+
+STORED_NOTHING = "stored_nothing"
+DOCUMENT_REJECTED = "document_rejected"
+
+
+def ingest(document_id: int) -> Document:
+    """Ingest one inbox row; a row that was dealt with before stays as it is.
+
+    A faulty document is kept as rejected with its fault, and its run fails with the same sentence.
+    """
+    row = Document.objects.get(pk=document_id)
+    if row.state != Document.State.RECEIVED:
+        return row
+    try:
+        document = schema.parse(bytes(row.body))
+        if not document.measurements and not document.evidence:
+            raise schema.Fault("document: holds neither measurements nor evidence")
+        partitions.ensure(item.measured_at for item in document.measurements)
+        return _accept(document_id, document)
+    except schema.Fault as fault:
+        return _reject(document_id, str(fault))
+    except DatabaseError as error:
+        if error.__cause__ is not None and getattr(error.__cause__, "sqlstate", None) is None:
+            raise  # the server went away: the row stays in the inbox for the next try
+        return _reject(document_id, f"document: the database refused it: {str(error).splitlines()[0]}")
+
+
+@transaction.atomic
+def _accept(document_id: int, document: schema.Document) -> Document:
+    # One ingest at a time: verdicts are derived from all evidence, so that two at once could each
+    # miss the other's. What is slow (parsing) has happened before.
+    lock("ingest")
+    row = Document.objects.select_for_update().get(pk=document_id)
+    if row.state != Document.State.RECEIVED:
+        return row
+    run = Run.objects.select_for_update().get(pk=row.run_id) if row.run_id else None
+    if run is not None and (
+        run.state == State.CANCELLED
+        or Document.objects.filter(run=run, state=Document.State.ACCEPTED).exists()
+    ):
+        row.state = Document.State.SUPERSEDED
+        row.save(update_fields=["state"])
+        return row
+    target = identities.target_of(document)
+    row.target, row.stack = target, identities.stack_of(document)
+    row.kind, row.schema_version = document.kind, document.schema_version
+    row.state = Document.State.ACCEPTED
+    row.facts = {
+        "command": list(document.command),
+        "started_at": document.started_at.isoformat(),
+        "finished_at": document.finished_at.isoformat(),
+        "costs": dict(document.costs),
+        "measurements": measurements.store(row, document, target),
+        "findings": findings.store(row, document),
+    }
+    row.save(update_fields=["target", "stack", "kind", "schema_version", "state", "facts"])
+    Document.objects.filter(pk=row.pk).update(ingested_at=Now())
+    if run is not None:
+        if run.target_id is None:
+            run.target = target
+            run.save(update_fields=["target"])
+        end(run, State.DONE)
+    return row
+
+
+@transaction.atomic
+def _reject(document_id: int, fault: str) -> Document:
+    row = Document.objects.select_for_update().get(pk=document_id)
+    if row.state != Document.State.RECEIVED:
+        return row
+    row.state, row.fault = Document.State.REJECTED, fault
+    row.save(update_fields=["state", "fault"])
+    subject = f"run {row.run_id}" if row.run_id else row.name or f"document {row.pk}"
+    raise_event(
+        "document_rejected",
+        Event.Severity.ERROR,
+        subject=subject,
+        sentence=f"A document of {subject} was refused: {fault}",
+        dedupe_key=f"document_rejected:{row.sha256}",
+        payload={"document": row.pk},
+    )
+    run = Run.objects.select_for_update().get(pk=row.run_id) if row.run_id else None
+    if run is not None and run.state == State.DELIVERED:
+        end(run, State.FAILED, DOCUMENT_REJECTED, f"The document it delivered was refused: {fault}")
+    return row
+
+
+class Unreadable(Exception):
+    """A file that cannot even enter the inbox, with the reason."""
+
+
+def ingest_file(path: Path, *, origin: Document.Origin, user: User | None = None) -> tuple[Document, bool]:
+    """Ingest a file. Returns (document, new); the same bytes again change nothing. Raises Unreadable."""
+    limit = settings.DOCUMENT_LIMIT_BYTES
+    try:
+        with path.open("rb") as source:
+            body = source.read(limit + 1)
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror}") from None
+    if len(body) > limit:
+        raise Unreadable(f"{path}: larger than {limit:,} bytes, the most a document may have")
+    with transaction.atomic():
+        row, new = receive(body, origin=origin, name=path.name)
+        if new:
+            audit.record(user, "ingest_file", f"document {row.pk}", name=path.name, sha256=row.sha256)
+    return ingest(row.pk), new

@@ -1,0 +1,67 @@
+"""Evidence of a document into tiles, and the verdicts that follow."""
+
+from __future__ import annotations
+
+from benchapp.ingest import bulk, schema
+from benchapp.ingest.identities import release_of
+from benchapp.runs.models import Document
+from benchapp.tiles.actions import derive_verdicts
+from benchapp.tiles.models import Evidence, EvidenceLog
+
+TILE_COLUMNS = {
+    "arch": "text", "family": "text", "inputs": "text", "output": "text", "m": "int4", "n": "int4", "k": "int4",
+    "cluster": "text", "fusion": "text", "swap_ab": "bool", "schedule": "text",
+}  # fmt: skip
+TileKey = tuple[str, str, str, str, int, int, int, str, str, bool, str]
+
+
+def _key(arch: str, finding: schema.Finding) -> TileKey:
+    cluster = "x".join(map(str, finding.cluster))
+    return (
+        arch, finding.family, finding.inputs, finding.output, *finding.tile, cluster, finding.fusion,
+        finding.swap_ab, finding.schedule,
+    )  # fmt: skip
+
+
+def store(row: Document, document: schema.Document) -> int:
+    """Append all findings of a document and derive the verdicts they touch; returns how many findings."""
+    if not document.evidence:
+        return 0
+    release = release_of(document)
+    keys = [_key(document.target.arch, finding) for finding in document.evidence]
+    tiles = bulk.upsert("tiles_tile", TILE_COLUMNS, list(TILE_COLUMNS), sorted(set(keys)))
+    logs = {
+        log.name: log
+        for log in EvidenceLog.objects.bulk_create(
+            [EvidenceLog(document=row, name=name, text=text) for name, text in document.logs.items()]
+        )
+    }
+    Evidence.objects.bulk_create(
+        [
+            Evidence(
+                tile_id=tiles[key],
+                release=release,
+                stack_id=row.stack_id,
+                document=row,
+                found_at=document.finished_at,
+                stage=finding.stage,
+                passed=finding.passed,
+                source=finding.source,
+                tier=finding.tier or "",
+                reason=finding.reason or "",
+                stages=finding.stages,
+                need_bytes=finding.need_bytes,
+                limit_bytes=finding.limit_bytes,
+                parts=finding.parts,
+                threads=finding.threads,
+                unit=finding.unit or "",
+                detail=finding.detail or "",
+                log=logs[finding.log] if finding.log else None,
+                cpu_seconds=finding.cpu_seconds,
+            )
+            for key, finding in zip(keys, document.evidence, strict=True)
+        ],
+        batch_size=2000,
+    )
+    derive_verdicts(release, tiles.values())
+    return len(keys)

@@ -1,0 +1,85 @@
+"""A document's target, stack, cases and series, found or made in the catalog."""
+
+from __future__ import annotations
+
+import json
+
+from benchapp.catalog.digests import case_digest, case_label, digest
+from benchapp.catalog.models import Configuration, Host, Release, Stack, Target
+from benchapp.ingest import bulk, schema
+
+
+def target_of(document: schema.Document) -> Target:
+    """The target row; what the device says of itself is kept up to date."""
+    said = document.target
+    if said.kind == "gpu":
+        key = f"gpu:{said.uuid}"
+    elif said.kind == "cpu":
+        key = f"cpu:{said.host}:{said.model}"
+    else:
+        key = f"arch:{said.arch}"
+    host = Host.objects.get_or_create(name=said.host)[0] if said.host else None
+    target, _ = Target.objects.update_or_create(
+        key=key[:200],
+        defaults={
+            "kind": said.kind,
+            "arch": said.arch,
+            "model": said.model or "",
+            "uuid": said.uuid or "",
+            "host": host,
+            "properties": dict(said.properties),
+        },
+    )
+    return target
+
+
+def stack_of(document: schema.Document) -> Stack:
+    components = dict(document.stack)
+    return Stack.objects.get_or_create(digest=digest(components), defaults={"components": components})[0]
+
+
+def configuration_of(document: schema.Document) -> Configuration:
+    settings = dict(document.target.configuration)
+    return Configuration.objects.get_or_create(digest=digest(settings), defaults={"settings": settings})[0]
+
+
+def release_of(document: schema.Document) -> Release:
+    release, _ = Release.objects.get_or_create(package="flashinfer", version=document.stack["flashinfer"])
+    cutlass = document.stack.get("cutlass", "")
+    if cutlass and release.cutlass != cutlass:
+        release.cutlass = cutlass
+        release.save(update_fields=["cutlass"])
+    return release
+
+
+def series_of(document: schema.Document, target: Target) -> list[int]:
+    """The series id of each measurement, in the document's order."""
+    configuration = configuration_of(document)
+    digests = [case_digest(item.kind, item.params) for item in document.measurements]
+    cases = {
+        key: (key, item.kind, json.dumps(item.params), case_label(item.kind, item.params))
+        for key, item in zip(digests, document.measurements, strict=True)
+    }
+    case_ids = bulk.upsert(
+        "catalog_case",
+        {"digest": "text", "kind": "text", "params": "jsonb", "label": "text"},
+        ["digest"],
+        list(cases.values()),
+    )
+    keys = [
+        (case_ids[key,], target.pk, configuration.pk, item.backend or "", item.metric)
+        for key, item in zip(digests, document.measurements, strict=True)
+    ]
+    series_ids = bulk.upsert(
+        "catalog_series",
+        {
+            "case_id": "bigint",
+            "target_id": "bigint",
+            "configuration_id": "bigint",
+            "backend": "text",
+            "metric": "text",
+        },
+        ["case_id", "target_id", "configuration_id", "backend", "metric"],
+        list(dict.fromkeys(keys)),
+    )
+    return [series_ids[key] for key in keys]

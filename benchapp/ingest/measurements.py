@@ -1,0 +1,142 @@
+"""Measurements, their samples, and the newest of each series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import connection
+
+from benchapp.catalog.models import Target
+from benchapp.ingest import bulk, schema
+from benchapp.ingest.identities import series_of
+from benchapp.ingest.impossible import is_impossible
+from benchapp.runs.models import Document
+from benchapp.runs.ranking import NEVER_RANKS, RANKED_OUTCOMES
+
+COLUMNS = {
+    "measured_at": "timestamptz",
+    "id": "int8",
+    "document_id": "int8",
+    "run_id": "int8",
+    "series_id": "int8",
+    "stack_id": "int8",
+    "outcome": "varchar",
+    "flags": "varchar[]",
+    "n": "int4",
+    "median": "float8",
+    "q1": "float8",
+    "q3": "float8",
+    "min": "float8",
+    "host_median": "float8",
+    "host_q1": "float8",
+    "host_q3": "float8",
+    "timer": "varchar",
+    "l2_policy": "varchar",
+    "pdl": "bool",
+    "inputs": "varchar",
+    "kernel": "varchar",
+    "flops": "float8",
+    "bytes": "float8",
+    "reference": "varchar",
+    "cosine": "float8",
+    "max_relative_error": "float8",
+    "tolerance": "float8",
+    "nan_count": "int8",
+    "zero_count": "int8",
+    "elements": "int8",
+    "sm_clock_mhz_min": "float8",
+    "sm_clock_mhz_median": "float8",
+    "sm_clock_mhz_max": "float8",
+    "power_w": "float8",
+    "temperature_c": "float8",
+    "throttle_reasons": "varchar[]",
+    "error": "text",
+}
+
+
+def _rows(
+    row: Document, document: schema.Document, target: Target, ids: list[int], series_ids: list[int]
+) -> Iterator[tuple[Any, ...]]:
+    for number, series, item in zip(ids, series_ids, document.measurements, strict=True):
+        flags = list(item.flags)
+        if is_impossible(item, target):
+            flags.append("impossible")
+        time, host, check = item.statistics, item.host_time, item.correctness
+        seen = item.readings or schema.Readings()
+        yield (
+            item.measured_at, number, row.pk, row.run_id, series, row.stack_id, item.outcome, flags,
+            time.n if time else 0,
+            *((time.median, time.q1, time.q3, time.min) if time else (None,) * 4),
+            *((host.median, host.q1, host.q3) if host else (None,) * 3),
+            item.timer or "", item.l2_policy, item.pdl, item.inputs or "", item.kernel or "", item.flops, item.bytes,
+            *(
+                (check.reference, check.cosine, check.max_relative_error, check.tolerance,
+                 check.nan_count, check.zero_count, check.elements)
+                if check else ("", *(None,) * 6)
+            ),
+            seen.sm_clock_mhz_min, seen.sm_clock_mhz_median, seen.sm_clock_mhz_max,
+            seen.power_w, seen.temperature_c, list(seen.throttle_reasons), item.error or "",
+        )  # fmt: skip
+
+
+def store(row: Document, document: schema.Document, target: Target) -> int:
+    """Write all measurements of a document; returns how many."""
+    if not document.measurements:
+        return 0
+    ids = bulk.next_ids("runs_measurement_id_seq", len(document.measurements))
+    # before COPY begins: the connection can do nothing else until it ends
+    series_ids = series_of(document, target)
+    bulk.copy("runs_measurement", COLUMNS, _rows(row, document, target, ids, series_ids))
+    bulk.copy(
+        "runs_sample",
+        {"measured_at": "timestamptz", "measurement_id": "int8", "values": "float8[]"},
+        (
+            (item.measured_at, number, list(item.samples))
+            for number, item in zip(ids, document.measurements, strict=True)
+            if item.samples
+        ),
+    )
+    moments = [item.measured_at for item in document.measurements]
+    _refresh_latest(row.pk, min(moments), max(moments))
+    return len(ids)
+
+
+def _refresh_latest(document_id: int, first: Any, last: Any) -> None:
+    """Move each touched series' newest measurement and newest ranked one forward, never back.
+
+    The bounds on measured_at keep the scan to the partitions of this document.
+    """
+    window = {"document": document_id, "first": first, "last": last}
+    ranked = {"outcomes": list(RANKED_OUTCOMES), "never": list(NEVER_RANKS)}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO runs_latest (series_id, measurement_id, measured_at, outcome, flags, median)
+            SELECT DISTINCT ON (series_id) series_id, id, measured_at, outcome, flags, median
+            FROM runs_measurement
+            WHERE document_id = %(document)s AND measured_at BETWEEN %(first)s AND %(last)s
+            ORDER BY series_id, measured_at DESC, id DESC
+            ON CONFLICT (series_id) DO UPDATE SET
+                measurement_id = excluded.measurement_id, measured_at = excluded.measured_at,
+                outcome = excluded.outcome, flags = excluded.flags, median = excluded.median
+            WHERE excluded.measured_at >= runs_latest.measured_at
+            """,
+            window,
+        )
+        cursor.execute(
+            """
+            UPDATE runs_latest SET
+                good_measurement_id = good.id, good_measured_at = good.measured_at, good_median = good.median
+            FROM (
+                SELECT DISTINCT ON (series_id) series_id, id, measured_at, median
+                FROM runs_measurement
+                WHERE document_id = %(document)s AND measured_at BETWEEN %(first)s AND %(last)s
+                    AND outcome = ANY(%(outcomes)s) AND NOT flags && %(never)s::varchar[]
+                ORDER BY series_id, measured_at DESC, id DESC
+            ) AS good
+            WHERE runs_latest.series_id = good.series_id
+                AND (runs_latest.good_measured_at IS NULL OR good.measured_at >= runs_latest.good_measured_at)
+            """,
+            window | ranked,
+        )

@@ -1,0 +1,220 @@
+"""What a document must look like: `workers.bench.document` with its bounds, and faults named by their path."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from workers.bench import document as doc
+
+#: Earliest and latest (relative to now) moment a measurement may claim.
+EPOCH = dt.datetime(2015, 1, 1, tzinfo=dt.UTC)
+CLOCK_SKEW = dt.timedelta(days=1)
+FAULTS_SHOWN = 5
+
+Short = Annotated[str, StringConstraints(min_length=1, max_length=120)]
+Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:+\-]{1,40}$")]
+Text = Annotated[str, StringConstraints(max_length=20_000)]
+LogText = Annotated[str, StringConstraints(max_length=1_000_000)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Size = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Seconds = Annotated[float, Field(ge=0)]
+Scalar = str | int | float | bool | None
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+class Target(Strict):
+    kind: Literal["arch", "cpu", "gpu"]
+    arch: Word
+    model: Short | None = None
+    uuid: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9\-]{1,80}$")] | None = None
+    host: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
+    configuration: dict[Word, Scalar] = {}
+    properties: dict[Word, str | int | float] = {}
+
+    @model_validator(mode="after")
+    def _identified(self) -> Target:
+        if self.kind == "gpu" and not self.uuid:
+            raise ValueError("a gpu target needs its uuid")
+        if self.kind == "cpu" and not (self.host and self.model):
+            raise ValueError("a cpu target needs host and model")
+        return self
+
+
+class Finding(Strict):
+    family: Word
+    inputs: Word
+    output: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,12}$")]
+    tile: tuple[Extent, Extent, Extent]
+    cluster: tuple[Extent, Extent, Extent]
+    fusion: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,20}$")]
+    swap_ab: bool
+    schedule: Word
+    stage: doc.Stage
+    passed: bool
+    source: Literal["generator", "compiler", "device"]
+    reason: doc.Reason | None = None
+    tier: doc.Tier | None = None
+    stages: Annotated[int, Field(ge=0, le=1000)] | None = None
+    need_bytes: Size | None = None
+    limit_bytes: Size | None = None
+    parts: dict[Word, Size] = {}
+    threads: Annotated[int, Field(ge=1, le=4096)] | None = None
+    unit: Annotated[str, StringConstraints(max_length=200)] | None = None
+    detail: Text | None = None
+    log: Annotated[str, StringConstraints(max_length=200)] | None = None
+    cpu_seconds: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Finding:
+        if self.passed == (self.reason is not None):
+            raise ValueError("a finding has a reason exactly when it did not pass")
+        if self.stage == "fits":
+            if self.need_bytes is None or self.limit_bytes is None:
+                raise ValueError("a finding of stage fits needs need_bytes and limit_bytes")
+            if self.passed != (self.need_bytes <= self.limit_bytes):
+                raise ValueError("passed contradicts need_bytes and limit_bytes")
+        if self.parts and sum(self.parts.values()) != self.need_bytes:
+            raise ValueError("parts must sum to need_bytes")
+        return self
+
+
+class Correctness(Strict):
+    reference: Annotated[str, StringConstraints(max_length=120)]
+    cosine: Annotated[float, Field(ge=-1.0001, le=1.0001)]
+    max_relative_error: Annotated[float, Field(ge=0)]
+    nan_count: Count
+    zero_count: Count
+    elements: Count
+    tolerance: Annotated[float, Field(ge=0)]
+
+
+class Readings(Strict):
+    sm_clock_mhz_min: Annotated[float, Field(ge=0)] | None = None
+    sm_clock_mhz_median: Annotated[float, Field(ge=0)] | None = None
+    sm_clock_mhz_max: Annotated[float, Field(ge=0)] | None = None
+    power_w: Annotated[float, Field(ge=0)] | None = None
+    temperature_c: Annotated[float, Field(ge=-100, le=300)] | None = None
+    throttle_reasons: Annotated[
+        tuple[Annotated[str, StringConstraints(max_length=60)], ...], Field(max_length=20)
+    ] = ()
+
+
+class Statistics(Strict):
+    n: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    median: Seconds
+    q1: Seconds
+    q3: Seconds
+    min: Seconds
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Statistics:
+        if not self.min <= self.q1 <= self.median <= self.q3:
+            raise ValueError("min ≤ q1 ≤ median ≤ q3 does not hold")
+        return self
+
+
+class Measurement(Strict):
+    kind: Word
+    params: Annotated[dict[Word, str | int | bool], Field(min_length=1, max_length=40)]
+    outcome: doc.Outcome
+    measured_at: AwareDatetime
+    metric: Literal["time"] = "time"
+    samples: Annotated[tuple[Seconds, ...], Field(max_length=doc.SAMPLE_CAP)] = ()
+    statistics: Statistics | None = None
+    host_time: Statistics | None = None
+    timer: doc.Timer | None = None
+    l2_policy: doc.L2Policy = "unknown"
+    pdl: bool | None = None
+    inputs: Annotated[str, StringConstraints(max_length=80)] | None = None
+    backend: Annotated[str, StringConstraints(max_length=40)] | None = None
+    kernel: Annotated[str, StringConstraints(max_length=300)] | None = None
+    flops: Annotated[float, Field(ge=0)] | None = None
+    bytes: Annotated[float, Field(ge=0)] | None = None
+    correctness: Correctness | None = None
+    readings: Readings | None = None
+    flags: Annotated[tuple[doc.Flag, ...], Field(max_length=10)] = ()
+    error: Text | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Measurement:
+        if self.outcome in ("ok", "unverified") and (self.statistics is None or self.timer is None):
+            raise ValueError(f"outcome {self.outcome} needs statistics and timer")
+        if self.outcome == "ok" and self.correctness is None:
+            raise ValueError("outcome ok needs correctness; without a check it is unverified")
+        if not EPOCH <= self.measured_at <= dt.datetime.now(dt.UTC) + CLOCK_SKEW:
+            raise ValueError("measured_at lies before 2015 or more than a day ahead of this server's clock")
+        return self
+
+
+class Document(Strict):
+    schema_version: Literal[1]
+    kind: Literal["tiles", "gemm"]
+    producer: Short
+    command: Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(max_length=200)]
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
+    target: Target
+    stack: Annotated[dict[Word, Short], Field(min_length=1, max_length=60)]
+    measurements: Annotated[tuple[Measurement, ...], Field(max_length=500_000)] = ()
+    evidence: Annotated[tuple[Finding, ...], Field(max_length=200_000)] = ()
+    logs: Annotated[
+        dict[Annotated[str, StringConstraints(max_length=200)], LogText], Field(max_length=5_000)
+    ] = {}
+    costs: dict[Word, int | float] = {}
+
+    @model_validator(mode="after")
+    def _whole(self) -> Document:
+        if self.finished_at < self.started_at:
+            raise ValueError("finished_at lies before started_at")
+        if self.evidence and "flashinfer" not in self.stack:
+            raise ValueError("evidence needs stack.flashinfer, the version it speaks of")
+        missing = {finding.log for finding in self.evidence if finding.log} - self.logs.keys()
+        if missing:
+            raise ValueError(f"evidence names a log that is not in logs: {min(missing)}")
+        return self
+
+
+class Fault(Exception):
+    """Why a document was refused, in one sentence that names the place."""
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+    return path or "document"
+
+
+def _said(error: ValidationError) -> str:
+    faults = []
+    for item in error.errors(include_url=False)[:FAULTS_SHOWN]:
+        value = item.get("input")
+        found = f", found {value!r:.60}" if isinstance(value, str | int | float | bool) else ""
+        faults.append(f"{_place(item['loc'])}: {item['msg'].removeprefix('Value error, ')}{found}")
+    rest = error.error_count() - len(faults)
+    return "; ".join(faults) + (f"; and {rest:,} more" if rest > 0 else "")
+
+
+def parse(body: bytes) -> Document:
+    """Check a document's bytes against the schema. Raises Fault."""
+    if b"\\u0000" in body:
+        raise Fault("document: holds a NUL character, which no text here may contain")
+    try:
+        return Document.model_validate_json(body)
+    except ValidationError as error:
+        raise Fault(_said(error)) from None

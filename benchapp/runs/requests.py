@@ -1,0 +1,73 @@
+"""What may be asked for: each request is checked here, whoever makes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from packaging.version import InvalidVersion, Version
+
+from benchapp.catalog.models import Target
+from benchapp.people.models import User
+from benchapp.runs.actions import BUILD_QUEUE, CPU_QUEUE, Request, request_run
+from benchapp.runs.models import Job, Run
+from workers.bench.gemm.suites import SUITES
+from workers.bench.tiles.arches import ARCHES
+
+#: The torch of CPU benchmarks.
+CPU_TORCH = "2.13.0"
+
+
+def clean_version(text: str) -> str:
+    """A PEP 440 version, normalised. Raises ValidationError."""
+    try:
+        version = Version(text.strip())
+    except InvalidVersion:
+        raise ValidationError(f"{text[:60]!r} is not a version; expected one such as 0.6.3.") from None
+    if version.local:
+        raise ValidationError("Local versions (with a +) are not on the package index.")
+    return str(version)
+
+
+def clean_arch(text: str) -> str:
+    if text not in ARCHES:
+        raise ValidationError(
+            f"{text[:20]!r} is not an architecture known here; expected {', '.join(ARCHES)}."
+        )
+    return text
+
+
+def request_survey(
+    version: str, arch: str, *, user: User | None, source: Job.Source, waits_for: Run | None = None
+) -> tuple[Run, bool]:
+    """Ask for the tile survey of a FlashInfer version. Returns (run, created). Raises ValidationError."""
+    version, arch = clean_version(version), clean_arch(arch)
+    target, _ = Target.objects.get_or_create(
+        key=f"arch:{arch}", defaults={"kind": Target.Kind.ARCH, "arch": arch}
+    )
+    request = Request(
+        kind=Run.Kind.TILES,
+        title=f"Tile survey of FlashInfer {version} on {arch.upper()}",
+        queue=BUILD_QUEUE,
+        versions={"flashinfer": version},
+        params={"arch": arch},
+        target=target,
+    )
+    return request_run(request, user=user, source=source, waits_for=waits_for)
+
+
+def request_cpu_gemm(
+    suite: str, *, user: User | None, source: Job.Source, waits_for: Run | None = None
+) -> tuple[Run, bool]:
+    """Ask for a GEMM suite on this host's CPUs. Returns (run, created). Raises ValidationError."""
+    if suite not in SUITES:
+        raise ValidationError(f"{suite[:40]!r} is not a suite; expected {', '.join(sorted(SUITES))}.")
+    cases: list[dict[str, Any]] = [case.params for case in SUITES[suite]]
+    request = Request(
+        kind=Run.Kind.GEMM,
+        title=f"GEMM suite {suite} on this machine's CPUs",
+        queue=CPU_QUEUE,
+        versions={"torch": CPU_TORCH},
+        params={"device": "cpu", "suite": suite, "cases": cases},
+    )
+    return request_run(request, user=user, source=source, waits_for=waits_for)

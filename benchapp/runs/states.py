@@ -1,0 +1,24 @@
+"""The states of a run and the legal moves between them, in one place."""
+
+from __future__ import annotations
+
+from benchapp.runs.models import State
+
+#: A run in one of these has ended, as far as anybody who waits for it is concerned.
+FINAL = frozenset({State.DONE, State.FAILED, State.CANCELLED})
+ACTIVE = frozenset({State.QUEUED, State.RUNNING, State.DELIVERED})
+
+#: from → to. `running → queued`: its heart stopped. `queued, running, failed → delivered`: a document
+#: arrived, perhaps late from an attempt that was given up; what was measured is never lost.
+MOVES: dict[State, frozenset[State]] = {
+    State.QUEUED: frozenset({State.RUNNING, State.DELIVERED, State.CANCELLED}),
+    State.RUNNING: frozenset({State.QUEUED, State.DELIVERED, State.FAILED, State.CANCELLED}),
+    State.DELIVERED: frozenset({State.DONE, State.FAILED}),
+    State.DONE: frozenset(),
+    State.FAILED: frozenset({State.DELIVERED}),
+    State.CANCELLED: frozenset(),
+}
+
+
+def may_move(origin: State | str, to: State) -> bool:
+    return to in MOVES[State(origin)]

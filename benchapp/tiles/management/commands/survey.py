@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+
+from benchapp.runs.models import Document, Job, State
+from benchapp.runs.requests import request_survey
+from benchapp.runs.watch import wait_for
+from benchapp.tiles.summary import survey_line
+
+
+class Command(BaseCommand):
+    help = "Survey which CUTLASS tiles of a FlashInfer version fit an architecture. Needs no GPU."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--flashinfer", required=True, metavar="VERSION")
+        parser.add_argument("--arch", required=True, help="sm120, sm121 …")
+        parser.add_argument(
+            "--wait", action="store_true", help="wait until the run has ended and say what it found"
+        )
+        parser.add_argument(
+            "--json", metavar="FILE", help="wait, and write the document there (- for standard output)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            run, created = request_survey(
+                options["flashinfer"], options["arch"], user=None, source=Job.Source.COMMAND
+            )
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from None
+        said = sys.stderr if options["json"] == "-" else sys.stdout
+        said.write(f"{'queued as' if created else 'already under way as'} run {run.pk}\n")
+        if not (options["wait"] or options["json"]):
+            return
+        run = wait_for(run, lambda line: sys.stderr.write(line + "\n"))
+        if run.state != State.DONE:
+            raise CommandError(run.failure or f"run {run.pk} was {run.state}")
+        document = run.documents.select_related("stack", "target").get(state=Document.State.ACCEPTED)
+        said.write(survey_line(document) + "\n")
+        if options["json"] == "-":
+            sys.stdout.write(json.dumps(json.loads(bytes(document.body)), indent=1) + "\n")
+        elif options["json"]:
+            Path(options["json"]).write_bytes(bytes(document.body))

@@ -1,0 +1,64 @@
+"""A survey in one line, for a terminal and for a run's page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from benchapp.runs.models import Document
+from benchapp.tiles.models import Evidence, Stage, Tile
+from benchapp.tiles.verdict import climb
+
+#: (M, N, K, cluster, fusion, swap, schedule): a variant, whatever its output type
+Variant = tuple[int, int, int, str, str, bool, str]
+
+
+def survey_line(document: Document) -> str:
+    """E.g. "survey flashinfer=0.6.3 sm120 nvfp4: 16 tile variants, 14 fit, 2 overflow by 1,024 B"."""
+    findings: dict[str, dict[Variant, list[Evidence]]] = defaultdict(lambda: defaultdict(list))
+    evidence = Evidence.objects.filter(document=document).select_related("tile").defer("detail", "parts")
+    for finding in evidence.order_by("id"):
+        findings[_operands(finding.tile.inputs)][_variant(finding.tile)].append(finding)
+    assert document.stack is not None and document.target is not None  # accepted documents have both
+    families = "; ".join(f"{inputs}: {_fates(found.values())}" for inputs, found in _by_size(findings))
+    return f"survey flashinfer={document.stack.components['flashinfer']} {document.target.arch} {families}"
+
+
+def _by_size(
+    findings: dict[str, dict[Variant, list[Evidence]]],
+) -> list[tuple[str, dict[Variant, list[Evidence]]]]:
+    return sorted(findings.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def _operands(inputs: str) -> str:
+    """nvfp4xnvfp4 is nvfp4; unlike operands keep both names."""
+    a, _, b = inputs.partition("x")
+    return a if a == b else inputs
+
+
+def _variant(tile: Tile) -> Variant:
+    return tile.m, tile.n, tile.k, tile.cluster, tile.fusion, tile.swap_ab, tile.schedule
+
+
+def _fates(variants: Iterable[list[Evidence]]) -> str:
+    fit = total = 0
+    shortfalls: list[int] = []
+    other: dict[str, int] = defaultdict(int)
+    for found in variants:
+        total += 1
+        highest, stopped = climb(found)
+        if stopped is None:
+            fit += highest is not None and highest.stage == Stage.FITS
+        elif stopped.need_bytes is not None and stopped.limit_bytes is not None:
+            shortfalls.append(stopped.need_bytes - stopped.limit_bytes)
+        else:
+            other[stopped.reason] += 1
+    if fit == total:
+        return f"{fit} fit"
+    words = [f"{total} tile variants", f"{fit} fit"]
+    if shortfalls:
+        low, high = min(shortfalls), max(shortfalls)
+        span = f"{low:,} B" if low == high else f"{low:,} to {high:,} B"
+        words.append(f"{len(shortfalls)} overflow by {span}")
+    words += [f"{count} {reason.replace('_', ' ')}" for reason, count in sorted(other.items())]
+    return ", ".join(words)

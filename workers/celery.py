@@ -1,0 +1,35 @@
+"""The Celery application of a worker host: `celery -A workers.celery worker -Q build -c 1`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+
+from celery.signals import worker_process_init, worker_ready, worker_shutting_down
+
+from benchapp.celery import app
+from benchapp.local.exec_child import die_with_parent
+
+app.conf.include = ["workers.tasks"]
+
+#: Set when this worker is asked to stop; its pool process inherits it and puts its run back.
+stopping = multiprocessing.Event()
+
+
+@worker_process_init.connect
+def _die_with_worker(**kwargs: object) -> None:
+    # a worker killed with -9 must not leave a pool process that goes on measuring
+    die_with_parent(signal.SIGKILL)
+
+
+@worker_shutting_down.connect
+def _stop(**kwargs: object) -> None:
+    stopping.set()
+
+
+@worker_ready.connect
+def _look_for_work(sender: object, **kwargs: object) -> None:
+    from workers.tasks import work
+
+    for queue in sender.task_consumer.queues:  # type: ignore[attr-defined]
+        work.apply_async(args=(queue.name,), queue=queue.name)

@@ -1,0 +1,165 @@
+"""One child process of a run: watched, logged, timed, and ended with all it started."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchapp.local.exec_child import die_with_parent
+from benchapp.runs.actions import Progress
+
+TICK_S = 1.0
+POLL_S = 0.1
+#: from SIGTERM to SIGKILL
+GRACE_S = 3.0
+#: A child that prints more than this is ended.
+LOG_LIMIT_BYTES = 64 * 1024 * 1024
+CHUNK = 256 * 1024
+
+#: What a child may know of our environment: no server address, no secret.
+PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # fmt: skip
+PASSED_ON_PREFIXES = ("PIP_", "OMP_", "MKL_", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+
+
+class Failure(Exception):
+    """Why a run failed: `code` for programs, `sentence` for people."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+    }
+    return kept | dict(extra)
+
+
+@dataclasses.dataclass(slots=True)
+class _Tail:
+    """Reads what was appended to a file since the last look."""
+
+    path: Path
+    offset: int = 0
+
+    def read(self) -> str:
+        try:
+            with self.path.open("rb") as source:
+                source.seek(self.offset)
+                chunk = source.read(CHUNK)
+        except FileNotFoundError:
+            return ""
+        self.offset += len(chunk)
+        return chunk.decode("utf-8", "replace")
+
+
+class _ProgressFile:
+    """The newest progress, and the error if there was one, of a bench's progress lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._tail = _Tail(path)
+        self._rest = ""
+        self.progress: Progress | None = None
+        self.error: Failure | None = None
+
+    def look(self) -> None:
+        *lines, self._rest = (self._rest + self._tail.read()).split("\n")
+        for line in lines:
+            try:
+                said = json.loads(line)
+                if "error" in said:
+                    self.error = Failure(str(said["error"]["code"])[:40], str(said["error"]["message"]))
+                else:
+                    self.progress = Progress(int(said["done"]), int(said["total"]), str(said["message"]))
+            except (ValueError, KeyError, TypeError):
+                continue  # a child's own lines are never a reason to end it
+
+
+def run(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    timeout_s: float,
+    tick: Callable[[Progress | None, str], None],
+    extra_environment: Mapping[str, str],
+    lease: int | None = None,
+    progress: Path | None = None,
+) -> None:
+    """Run `command` in `folder` to its end. Main thread only, since the child dies with its parent thread.
+
+    `tick(progress, log)` is called about once a second; what it raises ends the child and is passed on.
+    Raises Failure when the child fails, is killed, prints without end or outlives `timeout_s`.
+    """
+    log = folder / "log"
+    parent = os.getpid()
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            env=environment(extra_environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=() if lease is None else (lease,),
+            preexec_fn=lambda: die_with_parent(signal.SIGKILL, parent),  # noqa: PLW1509
+        )
+        start = output.tell()
+    printed = _Tail(log, start)
+    said = _ProgressFile(progress if progress is not None else folder / "progress")
+    deadline = time.monotonic() + timeout_s
+    try:
+        next_tick = 0.0
+        while child.poll() is None:
+            if time.monotonic() >= next_tick:
+                said.look()
+                tick(said.progress, printed.read())
+                next_tick = time.monotonic() + TICK_S
+            if time.monotonic() > deadline:
+                raise Failure(
+                    "timeout", f"It was still running after its limit of {timeout_s:,.0f} s and was ended."
+                )
+            if log.stat().st_size - start > LOG_LIMIT_BYTES:
+                raise Failure("log_limit", f"It printed more than {LOG_LIMIT_BYTES:,} bytes and was ended.")
+            time.sleep(POLL_S)
+    finally:
+        _end(child)
+        said.look()
+    while chunk := printed.read():
+        tick(said.progress, chunk)
+    tick(said.progress, "")
+    if child.returncode != 0:
+        raise said.error or _died(child.returncode)
+
+
+def _died(returncode: int) -> Failure:
+    if returncode < 0:
+        name = signal.Signals(-returncode).name
+        hint = "; the kernel does that when memory runs out" if -returncode == signal.SIGKILL else ""
+        return Failure("crashed", f"The child process was killed by {name}{hint}.")
+    return Failure(
+        "crashed", f"The child process ended with exit code {returncode}; the end of its log says more."
+    )
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the child's whole process group; nothing that it started lives on."""
+    if child.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(GRACE_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

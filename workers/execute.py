@@ -1,0 +1,220 @@
+"""A worker's day: claim a run, do it in a child process, deliver its document."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import secrets
+import shutil
+import socket
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections
+
+from benchapp.runs import actions
+from benchapp.runs.actions import Beat, Progress
+from benchapp.runs.models import Run
+from workers import child, environments, lease, spool
+from workers.celery import stopping
+from workers.child import Failure
+
+logger = logging.getLogger(__name__)
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+BUILD_TIMEOUT_S = 3600.0
+TIMEOUT_S = 3600.0
+DELIVERY_PATIENCE_S = 30.0
+
+
+class CancelledError(Exception):
+    """Somebody cancelled the run."""
+
+
+class LostError(Exception):
+    """The run is no longer ours."""
+
+
+class StoppingError(Exception):
+    """This worker was asked to stop."""
+
+
+def worker_name(queue: str) -> str:
+    """queue@host/installation: unique even where two hosts bear one name."""
+    path = settings.HOME / "run" / "installation"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError), path.open("x") as out:
+        out.write(secrets.token_hex(4))
+    return f"{queue}@{socket.gethostname()}/{path.read_text()}"[:120]
+
+
+def work(queue: str) -> None:
+    """Do runs of a queue until none is left. What an earlier life of this worker left is dealt with first."""
+    close_old_connections()
+    spool.flush(settings.HOME / "spool")
+    name = worker_name(queue)
+    actions.release(name)
+    while not stopping.is_set() and (run := actions.claim(queue, name)) is not None:
+        execute(run)
+
+
+def execute(run: Run) -> None:
+    """One attempt of a run, from claim to delivery; every end of it is written to the run."""
+    folder = settings.HOME / "work" / f"{run.pk}-{run.attempt}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        document = _measure(run, folder)
+        spool.put(settings.HOME / "spool", document, run.pk, run.attempt)
+        spool.flush(settings.HOME / "spool", DELIVERY_PATIENCE_S)
+    except CancelledError:
+        actions.give_up_cancelled(run.pk, run.attempt)
+    except LostError:
+        logger.warning("%s, attempt %s: taken over by somebody else", run, run.attempt)
+    except StoppingError:
+        actions.put_back(run.pk, run.attempt)
+    except Failure as failure:
+        actions.fail(run.pk, run.attempt, failure.code, failure.sentence)
+    except OSError as error:
+        actions.fail(run.pk, run.attempt, *_disk(error, folder))
+    except (OperationalError, InterfaceError):
+        raise  # the sweep takes the run up again
+    except Exception as error:
+        actions.append_log(run.pk, run.attempt, traceback.format_exc())
+        actions.fail(
+            run.pk, run.attempt, "worker_error", f"The worker itself failed: {type(error).__name__}."
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _disk(error: OSError, folder: Path) -> tuple[str, str]:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            "disk_full",
+            f"The disk that holds {settings.HOME.name}/ is full; free some space and run it again.",
+        )
+    return "worker_error", f"The worker could not use its folder {folder.name}: {error.strerror}."
+
+
+def _measure(run: Run, folder: Path) -> Path:
+    tick = _Ticker(run)
+    if run.kind == Run.Kind.TILES:
+        python, arguments, alone = Path(sys.executable), _survey(run), False
+    else:
+        python, arguments, alone = _environment(run, folder), _gemm(run, folder), True
+    document = folder / "document.json"
+    progress = folder / "progress"
+    with _cores(tick, alone=alone) as descriptor:
+        child.run(
+            [
+                str(python),
+                "-m",
+                "workers.bench",
+                *arguments,
+                "--out",
+                str(document),
+                "--progress",
+                str(progress),
+            ],
+            folder=folder,
+            timeout_s=TIMEOUT_S,
+            tick=tick,
+            extra_environment=_extra(folder),
+            lease=descriptor,
+            progress=progress,
+        )
+    if not document.exists():
+        raise Failure("stored_nothing", "It ended without an error and without a document.")
+    if document.stat().st_size > settings.DOCUMENT_LIMIT_BYTES:
+        raise Failure(
+            "document_limit",
+            f"Its document has {document.stat().st_size:,} bytes; at most {settings.DOCUMENT_LIMIT_BYTES:,} are taken.",
+        )
+    return document
+
+
+def _extra(folder: Path) -> dict[str, str]:
+    return {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
+
+
+@contextlib.contextmanager
+def _cores(tick: _Ticker, *, alone: bool) -> Iterator[int]:
+    reason = "waiting for the cores: other work is running on them"
+    waiting = Progress(0, 0, reason)
+    with lease.cores(settings.HOME / "run", alone=alone, waiting=lambda: tick(waiting, "")) as descriptor:
+        yield descriptor
+
+
+def _survey(run: Run) -> list[str]:
+    cache = settings.HOME / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    return [
+        "tiles", "--flashinfer", run.recipe.versions["flashinfer"], "--arch", run.params["arch"],
+        "--cache", str(cache),
+    ]  # fmt: skip
+
+
+def _gemm(run: Run, folder: Path) -> list[str]:
+    cases = folder / "cases.json"
+    cases.write_text(json.dumps(run.params["cases"]))
+    return ["gemm", "--device", run.params["device"], "--cases", str(cases)]
+
+
+def _environment(run: Run, folder: Path) -> Path:
+    """The recipe's Python, built first if it is not there."""
+    root = settings.HOME / "envs"
+    versions = run.recipe.versions
+    python = environments.python_of(environments.location(root, versions))
+    if python.exists():
+        return python
+    tick = _Ticker(run)
+    tick(Progress(0, 0, f"building the environment of {run.recipe}"), "")
+    try:
+        command = environments.build_command(root, versions)
+    except environments.RecipeError as error:
+        raise Failure("bad_recipe", str(error)) from None
+    try:
+        child.run(
+            command,
+            folder=folder,
+            timeout_s=BUILD_TIMEOUT_S,
+            tick=lambda _, log: tick(None, log),
+            extra_environment=_extra(folder),
+        )
+    except Failure as failure:
+        raise Failure(
+            "environment",
+            f"The environment of {run.recipe} could not be built: {failure.sentence}",
+        ) from None
+    return python
+
+
+class _Ticker:
+    """Beats for a run, and turns Postgres' answer into what ends the child."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._unsent = ""
+
+    def __call__(self, progress: Progress | None, log: str) -> None:
+        if stopping.is_set():
+            raise StoppingError
+        self._unsent += log
+        try:
+            answer = actions.beat(self._run.pk, self._run.attempt, progress, self._unsent)
+        except (OperationalError, InterfaceError) as error:
+            # Postgres away for a while is no reason to stop measuring; the log is sent with a later beat
+            logger.warning("%s: no heartbeat, %s", self._run, type(error).__name__)
+            self._unsent = self._unsent[-child.CHUNK :]
+            close_old_connections()
+            return
+        self._unsent = ""
+        if answer is Beat.CANCEL:
+            raise CancelledError
+        if answer is Beat.LOST:
+            raise LostError

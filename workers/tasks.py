@@ -1,0 +1,13 @@
+"""The one task of a worker: "there is work". Whatever it says, Postgres decides."""
+
+from __future__ import annotations
+
+from celery import shared_task
+from django.db import InterfaceError, OperationalError
+
+from workers import execute
+
+
+@shared_task(name="workers.work", autoretry_for=(OperationalError, InterfaceError), max_retries=None, retry_backoff=2, retry_backoff_max=30)  # fmt: skip
+def work(queue: str) -> None:
+    execute.work(queue)
