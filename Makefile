@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .PHONY: setup run test check bench
-.DELETE_ON_ERROR:
 
 setup: $(VENV)/.installed
+	@:
 
 run: setup
 	@exec $(BIN)/python manage.py up $(ARGS)

@@ -107,7 +107,7 @@ class Installation:
             return
         log = self.home.logs / "migrate.log"
         cap(log)
-        if self.supervisor.wait(self.manage("migrate", "--no-input", log=log)) != 0:
+        if self.supervisor.wait(self.manage("migrate", "--no-input", "--skip-checks", log=log)) != 0:
             raise LocalError(f"the database could not be migrated\n{last_lines(log)}")
 
     def _start_web(self) -> None:

@@ -23,7 +23,7 @@ class Command(BaseCommand):
             return
         failed = False
         for run in runs:
-            run = wait_for(run, lambda line: sys.stderr.write(line + "\n"))
+            run = wait_for(run, self.stderr.write)
             self.stdout.write(result_line(run))
             self.stdout.flush()
             failed |= run.state != State.DONE
