@@ -46,8 +46,8 @@ class Identity:
 def server_identity(*paths: Path) -> Identity:
     """Who may run a server that refuses root and must reach `paths`.
 
-    An ordinary user stays as it is. Root becomes `nobody`; where a parent of `paths` keeps others out, root
-    shows itself as `nobody` in a user namespace instead, and no folder need be opened.
+    An ordinary user stays as it is. Root becomes `nobody`; where a parent of `paths` keeps others out, or a
+    container has no such user, root shows itself as `nobody` in a user namespace instead.
     """
     if os.geteuid() != 0:
         return Identity()
@@ -58,7 +58,13 @@ def server_identity(*paths: Path) -> Identity:
         user = group = 65534
     parents = {parent for path in paths for parent in path.resolve().parents}
     everybody_passes = all(parent.stat().st_mode & 0o001 for parent in parents if parent.exists())
-    return Identity("user" if everybody_passes else "namespace", user, group)
+    return Identity("user" if everybody_passes and _is_mapped(user) else "namespace", user, group)
+
+
+def _is_mapped(user: int) -> bool:
+    """Does `user` exist in this process's user namespace?"""
+    ranges = (line.split() for line in Path("/proc/self/uid_map").read_text().splitlines())
+    return any(int(first) <= user < int(first) + int(count) for first, _, count in ranges)
 
 
 def spawn(

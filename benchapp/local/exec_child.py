@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def die_with_parent(death_signal: int = signal.SIGKILL, parent: int | None = None) -> None:
     """Ask the kernel for `death_signal` when the parent thread ends; exit if `parent` has gone already."""
     if _libc.prctl(PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     if parent is not None and os.getppid() != parent:
         sys.exit(f"the parent process {parent} has gone")
 
@@ -41,7 +41,7 @@ def enter_namespace(user: int, group: int) -> None:
     """
     outer_user, outer_group = os.geteuid(), os.getegid()
     if _libc.unshare(CLONE_NEWUSER) != 0:
-        raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWUSER)")
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {outer_user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {outer_group} 1")
@@ -64,7 +64,13 @@ def main() -> None:
     if options.user:
         become_user(*options.user)
     elif options.namespace:
-        enter_namespace(*options.namespace)
+        try:
+            enter_namespace(*options.namespace)
+        except OSError as error:
+            sys.exit(
+                f"root needs a user namespace here and gets none ({error.strerror}): let other users pass all"
+                " parents of the data folder and of the programs (chmod o+x), or run as an ordinary user"
+            )
     die_with_parent(options.signal, options.parent)
     os.execv(options.program[0], options.program)  # noqa: S606
 

@@ -22,7 +22,7 @@ _LOG_CHECK_S = 60.0
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class StopRequested(Exception):  # noqa: N818 - a person's wish, not an error
+class StopRequested(Exception):
     """Ctrl-C, SIGTERM or a closed terminal."""
 
 
