@@ -24,8 +24,14 @@ LOG_LIMIT_BYTES = 64 * 1024 * 1024
 CHUNK = 256 * 1024
 
 #: What a child may know of our environment: no server address, no secret.
-PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # fmt: skip
-PASSED_ON_PREFIXES = ("PIP_", "OMP_", "MKL_", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+PASSED_ON = frozenset(
+    {
+        "PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES",
+        "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",
+        "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+    }
+)  # fmt: skip
+PASSED_ON_PREFIXES = ("PIP_", "OMP_", "MKL_")
 
 
 class Failure(Exception):
@@ -113,7 +119,7 @@ def run(
             stderr=subprocess.STDOUT,
             start_new_session=True,
             pass_fds=() if lease is None else (lease,),
-            preexec_fn=lambda: die_with_parent(signal.SIGKILL, parent),  # noqa: PLW1509
+            preexec_fn=lambda: die_with_parent(signal.SIGKILL, parent),
         )
         start = output.tell()
     printed = _Tail(log, start)

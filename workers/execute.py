@@ -130,11 +130,9 @@ def _measure(run: Run, folder: Path) -> Path:
         )
     if not document.exists():
         raise Failure("stored_nothing", "It ended without an error and without a document.")
-    if document.stat().st_size > settings.DOCUMENT_LIMIT_BYTES:
-        raise Failure(
-            "document_limit",
-            f"Its document has {document.stat().st_size:,} bytes; at most {settings.DOCUMENT_LIMIT_BYTES:,} are taken.",
-        )
+    size, limit = document.stat().st_size, settings.DOCUMENT_LIMIT_BYTES
+    if size > limit:
+        raise Failure("document_limit", f"Its document has {size:,} bytes; at most {limit:,} are taken.")
     return document
 
 

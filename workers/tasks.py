@@ -8,6 +8,13 @@ from django.db import InterfaceError, OperationalError
 from workers import execute
 
 
-@shared_task(name="workers.work", autoretry_for=(OperationalError, InterfaceError), max_retries=None, retry_backoff=2, retry_backoff_max=30)  # fmt: skip
+@shared_task(
+    name="workers.work",
+    # Postgres away: come back. Losing this retry costs no more than the time to the next sweep.
+    autoretry_for=(OperationalError, InterfaceError),
+    max_retries=None,
+    retry_backoff=2,
+    retry_backoff_max=30,
+)
 def work(queue: str) -> None:
     execute.work(queue)

@@ -95,29 +95,6 @@ class Case(models.Model):
         return self.label
 
 
-class Suite(models.Model):
-    name = models.SlugField(max_length=60, unique=True)
-    kind = models.CharField(max_length=20)
-    description = models.CharField(max_length=300, blank=True)
-    cases = models.ManyToManyField(Case, through="SuiteCase")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class SuiteCase(models.Model):
-    suite = models.ForeignKey(Suite, on_delete=models.CASCADE)
-    case = models.ForeignKey(Case, on_delete=models.PROTECT)
-    position = models.PositiveIntegerField()
-
-    class Meta:
-        ordering = ["position"]
-        constraints = [models.UniqueConstraint(fields=["suite", "case"], name="suite_case_once")]
-
-    def __str__(self) -> str:
-        return f"{self.suite_id}#{self.position}"
-
-
 class Series(models.Model):
     """One case × one target × configuration × backend × metric, over stacks and time."""
 

@@ -1,5 +1,8 @@
 """Set-based writes: COPY and INSERT … SELECT FROM unnest, never a statement a row."""
 
+# Table and column names are constants of the callers; every value travels as a parameter.
+# ruff: noqa: S608
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -11,11 +14,11 @@ from django.db import connection
 def copy(table: str, columns: dict[str, str], rows: Iterable[Sequence[Any]]) -> None:
     """Binary COPY of rows; `columns` maps each column to its Postgres type."""
     names = ", ".join(f'"{name}"' for name in columns)
-    with connection.cursor() as cursor:
-        with cursor.copy(f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)") as sink:
-            sink.set_types(list(columns.values()))
-            for row in rows:
-                sink.write_row(row)
+    statement = f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)"
+    with connection.cursor() as cursor, cursor.copy(statement) as sink:
+        sink.set_types(list(columns.values()))
+        for row in rows:
+            sink.write_row(row)
 
 
 def upsert(
@@ -31,16 +34,14 @@ def upsert(
     keys = [values[position] for position in positions]
     key_names = ", ".join(f'"{name}"' for name in key)
     key_arrays = ", ".join(f"%s::{columns[name]}[]" for name in key)
-    # table and column names are constants of the callers, values travel as parameters
+    insert = (
+        f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays}) ON CONFLICT ({key_names}) DO NOTHING"
+    )
+    wanted = f"SELECT * FROM unnest({key_arrays})"
+    select = f"SELECT id, {key_names} FROM {table} WHERE ({key_names}) IN ({wanted})"
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays}) ON CONFLICT ({key_names}) DO NOTHING",  # noqa: S608
-            values,
-        )
-        cursor.execute(
-            f"SELECT id, {key_names} FROM {table} WHERE ({key_names}) IN (SELECT * FROM unnest({key_arrays}))",  # noqa: S608
-            keys,
-        )
+        cursor.execute(insert, values)
+        cursor.execute(select, keys)
         return {tuple(row[1:]): row[0] for row in cursor.fetchall()}
 
 

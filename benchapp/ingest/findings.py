@@ -9,8 +9,8 @@ from benchapp.tiles.actions import derive_verdicts
 from benchapp.tiles.models import Evidence, EvidenceLog
 
 TILE_COLUMNS = {
-    "arch": "text", "family": "text", "inputs": "text", "output": "text", "m": "int4", "n": "int4", "k": "int4",
-    "cluster": "text", "fusion": "text", "swap_ab": "bool", "schedule": "text",
+    "arch": "text", "family": "text", "inputs": "text", "output": "text",
+    "m": "int4", "n": "int4", "k": "int4", "cluster": "text", "fusion": "text", "swap_ab": "bool", "schedule": "text",
 }  # fmt: skip
 TileKey = tuple[str, str, str, str, int, int, int, str, str, bool, str]
 
@@ -41,7 +41,7 @@ def store(row: Document, document: schema.Document) -> int:
             Evidence(
                 tile_id=tiles[key],
                 release=release,
-                stack_id=row.stack_id,
+                stack=row.stack,
                 document=row,
                 found_at=document.finished_at,
                 stage=finding.stage,

@@ -59,7 +59,7 @@ def _rows(
     row: Document, document: schema.Document, target: Target, ids: list[int], series_ids: list[int]
 ) -> Iterator[tuple[Any, ...]]:
     for number, series, item in zip(ids, series_ids, document.measurements, strict=True):
-        flags = list(item.flags)
+        flags: list[str] = [*item.flags]
         if is_impossible(item, target):
             flags.append("impossible")
         time, host, check = item.statistics, item.host_time, item.correctness
@@ -69,7 +69,8 @@ def _rows(
             time.n if time else 0,
             *((time.median, time.q1, time.q3, time.min) if time else (None,) * 4),
             *((host.median, host.q1, host.q3) if host else (None,) * 3),
-            item.timer or "", item.l2_policy, item.pdl, item.inputs or "", item.kernel or "", item.flops, item.bytes,
+            item.timer or "", item.l2_policy, item.pdl, item.inputs or "", item.kernel or "",
+            item.flops, item.bytes,
             *(
                 (check.reference, check.cosine, check.max_relative_error, check.tolerance,
                  check.nan_count, check.zero_count, check.elements)

@@ -1,4 +1,4 @@
-"""What a document must look like: `workers.bench.document` with its bounds, and faults named by their path."""
+"""What a document must look like: `workers.bench.document` with its bounds; faults name their path."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Request:
 def request_run(
     request: Request, *, user: User | None, source: Job.Source, waits_for: Run | None = None
 ) -> tuple[Run, bool]:
-    """Queue a run and wake its queue. Returns (run, created): an equal run still under way is returned instead."""
+    """Queue a run and wake its queue. Returns (run, created); an equal run still under way is not asked twice."""
     identity = digest(
         {"kind": request.kind, "versions": request.versions, "params": request.params, "queue": request.queue}
     )
@@ -210,7 +210,7 @@ def give_up_cancelled(run_id: int, attempt: int) -> None:
 
 @transaction.atomic
 def cancel(run: Run, user: User) -> bool:
-    """Cancel at once what is queued; ask the worker of a running run to stop. False if it had ended already."""
+    """Cancel what is queued; ask the worker of a running run to stop. False if it had ended already."""
     run = Run.objects.select_for_update().get(pk=run.pk)
     if run.state == State.QUEUED:
         end(run, State.CANCELLED)

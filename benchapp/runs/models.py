@@ -43,7 +43,7 @@ class Job(models.Model):
 
 
 class Run(models.Model):
-    """One case list, one recipe, one target. Postgres decides who works on it; a broker message only wakes."""
+    """One case list, one recipe, one target. Postgres decides who works on it; a message only wakes."""
 
     class Kind(models.TextChoices):
         TILES = "tiles", "tile survey"

@@ -99,8 +99,16 @@ def attempts_of(run: Run) -> list[Attempt]:
 
 def readable(log: str) -> str:
     """A log without terminal escapes; a line that was drawn over and over shows its last state."""
-    lines = ESCAPES.sub("", log).replace("\r\n", "\n").split("\n")
+    lines = ESCAPES.sub("", log).split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def readable_tail(attempt: Attempt) -> str:
+    """The end of an attempt's log, beginning with a whole line."""
+    tail: str = attempt.tail  # type: ignore[attr-defined]
+    if attempt.log_length > len(tail):  # type: ignore[attr-defined]
+        tail = tail.partition("\n")[2] or tail
+    return readable(tail)
 
 
 def attempt_log(run_id: int, number: int) -> str | None:

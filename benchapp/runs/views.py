@@ -53,7 +53,7 @@ def _progress(request: HttpRequest, run: Run) -> dict[str, Any]:
     attempts = queries.attempts_of(run)
     waits = queries.why_it_waits(run)
     for attempt in attempts:
-        attempt.tail = queries.readable(attempt.tail)  # type: ignore[attr-defined]
+        attempt.shown = queries.readable_tail(attempt)  # type: ignore[attr-defined]
     return {
         "run": run,
         "attempts": attempts,

@@ -64,7 +64,7 @@ TEMPLATES = [
 
 
 def database(url: str) -> dict[str, Any]:
-    """Django's DATABASES entry for a postgres:// URL; anything else is refused, Postgres is the only database."""
+    """Django's DATABASES entry for a postgres:// URL; any other is refused, Postgres is the only database."""
     if not url.startswith(("postgres://", "postgresql://")):
         raise ValueError("DATABASE_URL: expected postgres://user:password@host:port/name")
     settings = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))

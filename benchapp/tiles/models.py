@@ -39,7 +39,8 @@ class Tile(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=[
-                    "arch", "family", "inputs", "output", "m", "n", "k", "cluster", "fusion", "swap_ab", "schedule"
+                    "arch", "family", "inputs", "output", "m", "n", "k",
+                    "cluster", "fusion", "swap_ab", "schedule",
                 ],
                 name="tile_once",
             )

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from benchapp.tiles.models import Stage
 
 LADDER = tuple(Stage)
-#: What a finding rests on, from weakest to strongest: a device outweighs a compiler, a deeper tier a shallower.
+#: What a finding rests on, from weakest to strongest: device over compiler, deep tier over shallow.
 STRENGTH = {
     ("generator", ""): 0,
     ("compiler", "types"): 1,

@@ -56,9 +56,9 @@ class Target:
     model: str | None = None
     uuid: str | None = None
     host: str | None = None
-    #: settings somebody chose (power_limit_w, locked_sm_clock_mhz, ecc, mig, pcie, threads …); never readings
+    #: settings somebody chose, never readings: power_limit_w, locked_sm_clock_mhz, ecc, mig, threads …
     configuration: dict[str, str | int | float | bool | None] = dataclasses.field(default_factory=dict)
-    #: what the device says of itself: sm_count, l2_bytes, smem_optin_bytes, memory_bytes, max_sm_clock_mhz, cores
+    #: what the device says of itself: sm_count, l2_bytes, smem_optin_bytes, max_sm_clock_mhz, cores …
     properties: dict[str, str | int | float] = dataclasses.field(default_factory=dict)
 
 

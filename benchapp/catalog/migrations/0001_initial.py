@@ -55,15 +55,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='Suite',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=60, unique=True)),
-                ('kind', models.CharField(max_length=20)),
-                ('description', models.CharField(blank=True, max_length=300)),
-            ],
-        ),
-        migrations.CreateModel(
             name='Release',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -74,23 +65,6 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(fields=('package', 'version'), name='release_once')],
             },
-        ),
-        migrations.CreateModel(
-            name='SuiteCase',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveIntegerField()),
-                ('case', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='catalog.case')),
-                ('suite', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='catalog.suite')),
-            ],
-            options={
-                'ordering': ['position'],
-            },
-        ),
-        migrations.AddField(
-            model_name='suite',
-            name='cases',
-            field=models.ManyToManyField(through='catalog.SuiteCase', to='catalog.case'),
         ),
         migrations.CreateModel(
             name='Target',
@@ -118,10 +92,6 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'series',
             },
-        ),
-        migrations.AddConstraint(
-            model_name='suitecase',
-            constraint=models.UniqueConstraint(fields=('suite', 'case'), name='suite_case_once'),
         ),
         migrations.AddConstraint(
             model_name='series',

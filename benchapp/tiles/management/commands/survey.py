@@ -39,7 +39,7 @@ class Command(BaseCommand):
         said.write(f"{'queued as' if created else 'already under way as'} run {run.pk}\n")
         if not (options["wait"] or options["json"]):
             return
-        run = wait_for(run, lambda line: sys.stderr.write(line + "\n"))
+        run = wait_for(run, self.stderr.write)
         if run.state != State.DONE:
             raise CommandError(run.failure or f"run {run.pk} was {run.state}")
         document = run.documents.select_related("stack", "target").get(state=Document.State.ACCEPTED)
