@@ -69,6 +69,8 @@ class Command(BaseCommand):
             result = 1
         finally:
             began = time.monotonic()
+            # The carriage return writes over the terminal's ^C.
+            say("\rStopping" if sys.stdout.isatty() else "Stopping")
             installation.stop()
             home.status.unlink(missing_ok=True)
             say(f"Stopped in {time.monotonic() - began:.1f} s")
