@@ -1,0 +1,164 @@
+"""`python -m workers.bench gemm …`: from arguments to a document. Imports torch in children only."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from workers.bench.document import BenchError, Document, Measurement, Progress, now
+from workers.bench.gemm import cases as gemm_cases
+from workers.bench.gemm.cases import Case
+from workers.bench.gemm.children import measure_groups
+from workers.bench.gemm.suites import SUITES
+
+#: shapes in one argument of the repeat command, so that a long list is no long command
+_NAMED = 50
+MAX_THREADS = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the gemm bench takes beside the common --out and --progress."""
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure")
+    parser.add_argument("--suite", metavar="NAME", help=f"a named case list: {', '.join(SUITES)}")
+    parser.add_argument("--cases", type=Path, metavar="FILE", help="a JSON list of case parameters")
+    parser.add_argument(
+        "--shape",
+        nargs="+",
+        default=[],
+        metavar="MxNxK[:dtype],…",
+        help="cases, in every --dtype or the one named",
+    )
+    parser.add_argument("--m", metavar="M,M,…", help="an M sweep over --n and --k")
+    parser.add_argument("--n", type=int, help="N of the M sweep")
+    parser.add_argument("--k", type=int, help="K of the M sweep")
+    parser.add_argument("--dtype", default="bf16", metavar="D,D,…", help=f"of {', '.join(gemm_cases.DTYPES)}")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: every core allowed)")
+    parser.add_argument("--host", metavar="LABEL", help="name of this machine in the document")
+    parser.add_argument(
+        "--case-seconds", type=float, default=2.0, metavar="S", help="cap on one case's sampling (default 2)"
+    )
+    parser.add_argument(
+        "--case-timeout-s", type=float, default=120.0, metavar="S", help="one case's whole time (default 120)"
+    )
+    parser.add_argument("--budget-s", type=float, metavar="S", help="past this, no case is started")
+
+
+def run(args: argparse.Namespace) -> Document:
+    """Measure what `args` ask for. BenchError where nothing can be measured; a failed case is an outcome.
+
+    Reads the arguments of `add_arguments`, and `args.progress` (a path or None) where it is there.
+    """
+    cases = chosen_cases(args)
+    _check_limits(args)
+    if importlib.util.find_spec("torch") is None:
+        raise BenchError("no_torch", "The gemm bench needs torch, and this Python has none: install torch.")
+    started_at, began = now(), time.monotonic()
+    progress = Progress(getattr(args, "progress", None))
+    progress.step(0, len(cases), f"gemm on {args.device}: {len(cases)} cases")
+    finished = 0
+
+    def done(case: Case, measurement: Measurement) -> None:
+        nonlocal finished
+        finished += 1
+        progress.step(finished, len(cases), f"{case}: {summary(measurement)}")
+
+    results = measure_groups(
+        gemm_cases.in_groups(cases),
+        device=args.device,
+        threads=args.threads,
+        case_seconds=args.case_seconds,
+        case_timeout_s=args.case_timeout_s,
+        budget_s=args.budget_s,
+        done=done,
+    )
+    assert results.target is not None, "a child was ready, or measure_groups had raised"
+    return Document(
+        kind="gemm",
+        command=repeat_command(args, cases),
+        started_at=started_at,
+        finished_at=now(),
+        target=dataclasses.replace(results.target, host=args.host or socket.gethostname()),
+        stack=results.stack,
+        measurements=tuple(results.measurements[case] for case in cases),
+        logs=results.logs,
+        costs={**results.costs, "wall_seconds": round(time.monotonic() - began, 3)},
+    )
+
+
+def chosen_cases(args: argparse.Namespace) -> list[Case]:
+    """The cases of --suite, --cases, --shape and the M sweep together, in that order, without repeats."""
+    dtypes = [name.strip() for name in args.dtype.split(",") if name.strip()]
+    wrong = next((name for name in dtypes if name not in gemm_cases.DTYPES), None)
+    if wrong is not None or not dtypes:
+        raise BenchError("bad_case", f"--dtype {args.dtype!r}: expected of {', '.join(gemm_cases.DTYPES)}.")
+    cases: list[Case] = []
+    if args.suite is not None:
+        if args.suite not in SUITES:
+            raise BenchError(
+                "bad_suite", f"No suite is called {args.suite!r}; there are {', '.join(SUITES)}."
+            )
+        cases += SUITES[args.suite]
+    if args.cases is not None:
+        cases += gemm_cases.from_file(args.cases)
+    for shape in (shape for listed in args.shape for shape in listed.split(",")):
+        cases += gemm_cases.from_shape(shape, dtypes)
+    sweep = (args.m, args.n, args.k)
+    if any(part is not None for part in sweep):
+        if None in sweep:
+            raise BenchError("bad_case", "An M sweep takes --m, --n and --k together.")
+        for m in args.m.split(","):
+            cases += gemm_cases.from_shape(f"{m.strip()}x{args.n}x{args.k}", dtypes)
+    cases = list(dict.fromkeys(cases))
+    if not cases:
+        raise BenchError(
+            "no_cases", "Nothing to measure: name a --suite, --cases, --shape, or --m, --n and --k."
+        )
+    if len(cases) > gemm_cases.MAX_CASES:
+        raise BenchError(
+            "bad_case", f"{len(cases):,} cases asked for, at most {gemm_cases.MAX_CASES:,} are taken."
+        )
+    return cases
+
+
+def repeat_command(args: argparse.Namespace, cases: list[Case]) -> tuple[str, ...]:
+    """The command that measures the same again, free of this machine's paths."""
+    command = ["python", "-m", "workers.bench", "gemm", "--device", args.device]
+    if args.suite is not None and cases == list(dict.fromkeys(SUITES[args.suite])):
+        command += ["--suite", args.suite]
+    else:
+        names = [str(case) for case in cases]
+        command += ["--shape", *(",".join(names[i : i + _NAMED]) for i in range(0, len(names), _NAMED))]
+    options: dict[str, Any] = {
+        "--threads": args.threads,
+        "--case-seconds": args.case_seconds,
+        "--case-timeout-s": args.case_timeout_s,
+        "--budget-s": args.budget_s,
+    }
+    for option, value in options.items():
+        if value is not None:
+            command += [option, f"{value:g}"]
+    return tuple(command)
+
+
+def summary(measurement: Measurement) -> str:
+    """One case in a few words: time and rate, or why there is none."""
+    if measurement.statistics is None or measurement.flops is None:
+        return measurement.error or measurement.outcome
+    median = measurement.statistics.median
+    rate = measurement.flops / median / 1e12
+    notes = [measurement.outcome] * (measurement.outcome != "ok") + list(measurement.flags)
+    return f"{median * 1e6:,.1f} µs, {rate:.3g} TFLOP/s" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _check_limits(args: argparse.Namespace) -> None:
+    if args.threads is not None and args.threads > MAX_THREADS:
+        raise BenchError("bad_argument", f"--threads {args.threads}: expected at most {MAX_THREADS:,}.")
+    for name in ("threads", "case_seconds", "case_timeout_s", "budget_s"):
+        value = getattr(args, name)
+        if value is not None and not value > 0:
+            raise BenchError("bad_argument", f"--{name.replace('_', '-')} {value:g}: expected more than 0.")

@@ -1,0 +1,171 @@
+"""GEMMs on the CPU through torch, by wall clock. Runs in a child process. Needs torch."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from workers.bench import timing
+from workers.bench.document import Flag, Measurement, Target, now
+from workers.bench.gemm import correctness, operands
+from workers.bench.gemm.cases import Case
+
+WARM_UP_S = 0.1
+#: share of this process's cores kept busy by others above which a window counts as contended
+CONTENDED_SHARE = 0.1
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Cpu:
+    """The cores this process may run on."""
+
+    name = "cpu"
+
+    def __init__(self, torch: Any, threads: int | None) -> None:
+        self.torch = torch
+        self.cores = sorted(os.sched_getaffinity(0))
+        torch.set_num_threads(threads or len(self.cores))
+        self.cache_bytes = last_level_cache_bytes()
+
+    def target(self) -> Target:
+        properties: dict[str, str | int | float] = {
+            "cores": len(self.cores),
+            "cpu_capability": self.torch.backends.cpu.get_cpu_capability(),
+        }
+        if self.cache_bytes is not None:
+            properties["cache_bytes"] = self.cache_bytes
+        return Target(
+            kind="cpu",
+            arch=platform.machine(),
+            model=cpu_model(),
+            configuration={"threads": self.torch.get_num_threads()},
+            properties=properties,
+        )
+
+    def stack(self) -> dict[str, str]:
+        return {}
+
+    def costs(self) -> dict[str, float]:
+        return {}
+
+    def measure(self, case: Case, seconds: float) -> Measurement:
+        """Time `case` for at most `seconds` of sampling; one sample is one call."""
+        if case.dtype == "tf32":
+            return Measurement(
+                kind="gemm",
+                params=case.params,
+                outcome="unsupported",
+                measured_at=now(),
+                error="tf32 is a mode of NVIDIA's tensor cores; a CPU has none.",
+            )
+        count, policy = operands.plan_sets(case, self.cache_bytes, available_bytes())
+        sets = operands.make_sets(self.torch, case, "cpu", count)
+        turn = 0
+
+        def call() -> float:
+            nonlocal turn
+            operand = sets[turn % count]
+            turn += 1
+            began = time.perf_counter()
+            operands.multiply(self.torch, operand)
+            return time.perf_counter() - began
+
+        warm_until = time.monotonic() + WARM_UP_S
+        call()
+        while time.monotonic() < warm_until:
+            call()
+
+        operands.poison(sets)
+        checked = sets[turn % count]
+        call()
+        found = correctness.compare(checked.d, checked.a, checked.b, case.dtype)
+
+        measured_at, before = now(), self._busy()
+        samples = timing.sample_until_quiet(call, at_most_s=seconds)
+        others = self._others_share(before, self._busy())
+
+        flags: list[Flag] = []
+        if others is not None and others > CONTENDED_SHARE:
+            flags.append("contended")
+        if timing.is_short(samples):
+            flags.append("few_samples")
+        return Measurement(
+            kind="gemm",
+            params=case.params,
+            outcome="ok" if correctness.passes(found) else "incorrect",
+            measured_at=measured_at,
+            samples=tuple(samples),
+            statistics=timing.summarise(samples),
+            timer="wall_clock",
+            l2_policy=policy,
+            inputs=operands.INPUTS,
+            backend="torch.mm",
+            flops=case.flops,
+            bytes=case.bytes,
+            correctness=found,
+            flags=tuple(flags),
+        )
+
+    def kernel(self, case: Case) -> str | None:
+        return None
+
+    def _busy(self) -> tuple[float, float, float] | None:
+        """Seconds of (wall, this process, every process) on our cores; None where /proc does not tell."""
+        try:
+            lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+        except OSError:
+            return None
+        ours = {f"cpu{core}" for core in self.cores}
+        busy = 0.0
+        for line in lines:
+            fields = line.split()
+            if fields and fields[0] in ours:
+                user, nice, system, _idle, _iowait, irq, softirq, steal = (int(x) for x in fields[1:9])
+                busy += (user + nice + system + irq + softirq + steal) / _TICKS
+        return time.monotonic(), time.process_time(), busy
+
+    def _others_share(
+        self, before: tuple[float, float, float] | None, after: tuple[float, float, float] | None
+    ) -> float | None:
+        """Share of our cores' time in the window that others took; None for windows too short to tell."""
+        if before is None or after is None:
+            return None
+        wall, own, busy = (late - early for late, early in zip(after, before, strict=True))
+        # /proc/stat counts in ticks: below some tens of them the difference is mostly rounding.
+        if wall * len(self.cores) * _TICKS < 50:
+            return None
+        return max(0.0, busy - own) / (wall * len(self.cores))
+
+
+def cpu_model() -> str:
+    """The processor's own name, or the architecture where /proc does not tell."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.machine()
+    match = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
+    return match.group(1).strip() if match else platform.machine()
+
+
+def last_level_cache_bytes() -> int | None:
+    """Size of the largest cache of the first core, from sysfs; None where it does not tell."""
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        match = re.fullmatch(r"(\d+)([KM])", path.read_text(encoding="ascii").strip())
+        if match:
+            sizes.append(int(match.group(1)) * (1024 if match.group(2) == "K" else 1024**2))
+    return max(sizes, default=None)
+
+
+def available_bytes() -> float:
+    """Memory that can be taken without swapping; unlimited where /proc does not tell."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return float("inf")
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
+    return int(match.group(1)) * 1024.0 if match else float("inf")

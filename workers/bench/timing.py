@@ -1,0 +1,80 @@
+"""Sampling and order statistics. Pure Python: no clock of its own, no device.
+
+A sample is one reading of the caller's timer, in seconds per call. Sampling goes on until the
+median is known well enough, or until a cap; what was not known well enough is flagged, not hidden.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+from workers.bench.document import SAMPLE_CAP, Statistics
+
+#: half-width of the median's 95 % interval, over the median, at which sampling stops
+TARGET_NOISE = 0.005
+MIN_SAMPLES = 20
+#: samples between two looks at the noise: a look sorts everything taken so far
+LOOK_EVERY = 10
+
+
+def summarise(samples: Sequence[float]) -> Statistics:
+    """Order statistics of at least one sample; quartiles interpolate linearly between samples."""
+    if not samples:
+        raise ValueError("no samples to summarise")
+    if len(samples) == 1:
+        only = samples[0]
+        return Statistics(n=1, median=only, q1=only, q3=only, min=only)
+    q1, median, q3 = statistics.quantiles(samples, n=4, method="inclusive")
+    return Statistics(n=len(samples), median=median, q1=q1, q3=q3, min=min(samples))
+
+
+def median_noise(samples: Sequence[float]) -> float:
+    """Half-width of the distribution-free 95 % confidence interval of the median, over the median.
+
+    The interval runs between the order statistics of ranks floor(n/2 − 0.98 √n) and
+    ceil(n/2 + 1 + 0.98 √n), counted from 1 (Le Boudec, Performance Evaluation of Computer and
+    Communication Systems, 2010, section 2.2.2; Hoefler and Belli, SC15, rule 8). It assumes
+    independent samples. Infinite while there are too few samples for such ranks.
+    """
+    n = len(samples)
+    reach = 0.98 * math.sqrt(n)
+    low, high = math.floor(n / 2 - reach), math.ceil(n / 2 + 1 + reach)
+    if low < 1 or high > n:
+        return math.inf
+    ordered = sorted(samples)
+    median = statistics.median(ordered)
+    if median <= 0:
+        return math.inf
+    return (ordered[high - 1] - ordered[low - 1]) / 2 / median
+
+
+def is_short(samples: Sequence[float]) -> bool:
+    """Whether the flag `few_samples` belongs to these samples: the median is not known to TARGET_NOISE."""
+    return len(samples) < MIN_SAMPLES or median_noise(samples) > TARGET_NOISE
+
+
+def sample_until_quiet(
+    take: Callable[[], float],
+    *,
+    at_most_s: float,
+    at_least_s: float = 0.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[float]:
+    """Call `take` until the median's noise is within TARGET_NOISE, in the order taken.
+
+    Stops early at `at_most_s` seconds of wall clock or at SAMPLE_CAP samples, always after one
+    sample; goes on for `at_least_s` seconds where the cap allows it.
+    """
+    samples: list[float] = []
+    began = clock()
+    while len(samples) < SAMPLE_CAP:
+        samples.append(take())
+        spent = clock() - began
+        if spent >= at_most_s:
+            break
+        if spent >= at_least_s and len(samples) % LOOK_EVERY == 0 and not is_short(samples):
+            break
+    return samples
