@@ -98,7 +98,7 @@ def test_a_lock_whose_process_number_was_reused_is_dropped(tmp_path):
 def test_a_server_that_is_still_going_is_waited_for(tmp_path):
     with EmbeddedPostgres(tmp_path) as server:
         insert(server, 1)
-    program = [server.programs / "postgres", "-D", server.home.postgres]
+    program: list[str | Path] = [server.programs / "postgres", "-D", server.home.postgres]
     program += ["-c", "unix_socket_directories=", "-c", f"port={server.port}"]
     other = spawn(program, log=server.log, identity=server.identity)
     try:
