@@ -36,9 +36,9 @@ class MatrixForm(FilterForm):
     family = forms.ChoiceField(label="Family", required=False)
     inputs = forms.ChoiceField(label="Inputs", required=False)
     output = forms.ChoiceField(label="Output", required=False)
-    version = forms.ChoiceField(label="In words for", required=False)
+    version = forms.ChoiceField(label="Version", required=False)
     changes = forms.BooleanField(label="Only changes", required=False)
-    cell = forms.RegexField(r"^\d{1,12}@\S{1,40}$", required=False, widget=forms.HiddenInput)
+    cell = forms.RegexField(r"^(none|\d{1,12}@\S{1,40})$", required=False, widget=forms.HiddenInput)
 
     def __init__(
         self,

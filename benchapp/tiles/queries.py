@@ -75,6 +75,8 @@ class Matrix:
     hidden: int
     summary: Summary | None
     since: str
+    #: the cell that opens the page: the first failure in the release that the words are about
+    telling: str
 
 
 def release_order(version: str) -> tuple[int, Version | str]:
@@ -155,7 +157,7 @@ def matrix(
         (cutlass, len(list(run)))
         for cutlass, run in itertools.groupby(columns, key=lambda column: column.cutlass)
     )
-    return Matrix(columns, bands, tuple(groups), hidden, summary_, since)
+    return Matrix(columns, bands, tuple(groups), hidden, summary_, since, _telling(groups, columns, focus))
 
 
 def variant_of(tile: Tile, verdict: Verdict | None, parts: Mapping[str, int] | None = None) -> Variant:
@@ -200,6 +202,14 @@ def _cell(tile: Tile, column: Column, verdict: Verdict | None) -> Cell:
         title=f"{variant.name} in {column.version}: {text}",
         href=reverse("tiles:evidence", args=[tile.pk, column.version]) if verdict is not None else "",
     )
+
+
+def _telling(groups: Sequence[Group], columns: Sequence[Column], focus: str) -> str:
+    at = next((index for index, column in enumerate(columns) if column.version == focus), None)
+    rows = [row for group in groups for row in group.rows] if at is not None else []
+    known = [row for row in rows if row.cells[at or 0].href]
+    worst = [row for row in known if row.cells[at or 0].look in ("failed", "incorrect")]
+    return next((f"{row.tile_id}@{focus}" for row in worst or known), "")
 
 
 def _changes(row: Row, columns: Sequence[Column]) -> bool:

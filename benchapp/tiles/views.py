@@ -71,7 +71,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "narrow": len(found.columns) >= NARROW_FROM,
         "legend": LEGEND,
         "tiles_known": bool(counted),
-        "opened": _opened(form.values["cell"] or ""),
+        "opened": _opened(form.values["cell"] or found.telling),
         "running": [run for run in runs if run.state != State.FAILED],
         "failed": [
             run

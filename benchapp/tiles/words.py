@@ -288,9 +288,9 @@ def explain(variant: Variant, siblings: Sequence[Variant]) -> tuple[str, ...]:
     if fate in (Fate.SURVIVED, Fate.OVERFLOW) and not variant.reached(Stage.INITIALISED):
         known = "Found by compiling" if variant.tier else "Known"
         said.append(
-            f"{known} without a GPU"
+            known
             + (
-                ": whether it initialises, runs and computes correctly is open."
+                ", without a GPU: whether it initialises, runs and computes correctly is open."
                 if fate is Fate.SURVIVED
                 else "; no GPU is needed to know it."
             )

@@ -46,7 +46,7 @@ document.addEventListener("DOMContentLoaded", () => {
     split.dataset.closed = "";
     evidence.replaceChildren();
     mark(null);
-    keep(null);
+    keep("none");
     current.focus();
   }
 
@@ -66,6 +66,5 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !("closed" in split.dataset)) close();
   });
-  const opened = new URL(location.href).searchParams.get("cell");
-  if (opened) mark([...places.keys()].map((cell) => cell.getAttribute("href")).find((href) => href && asCell(href) === opened));
+  mark(evidence.dataset.href);
 });
