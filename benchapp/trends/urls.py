@@ -1,4 +1,6 @@
-from django.urls import URLPattern
+from django.urls import path
+
+from benchapp.trends import views
 
 app_name = "trends"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [path("", views.index, name="index")]
