@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchapp.local.exec_child import die_with_parent
-from benchapp.runs.actions import Progress
+from benchapp.runs.actions import LOG_LIMIT, Progress
 
 TICK_S = 1.0
 POLL_S = 0.1
@@ -139,14 +139,24 @@ def run(
             if log.stat().st_size - start > LOG_LIMIT_BYTES:
                 raise Failure("log_limit", f"It printed more than {LOG_LIMIT_BYTES:,} bytes and was ended.")
             time.sleep(POLL_S)
+        if child.returncode != 0:
+            said.look()
+            raise said.error or _died(child.returncode)
+    except Failure:
+        _end(child)
+        _tell_rest(said, printed, tick)
+        raise
     finally:
         _end(child)
-        said.look()
-    while chunk := printed.read():
-        tick(said.progress, chunk)
+    _tell_rest(said, printed, tick)
+
+
+def _tell_rest(said: _ProgressFile, printed: _Tail, tick: Callable[[Progress | None, str], None]) -> None:
+    said.look()
     tick(said.progress, "")
-    if child.returncode != 0:
-        raise said.error or _died(child.returncode)
+    for _ in range(LOG_LIMIT // CHUNK):
+        if chunk := printed.read():
+            tick(None, chunk)
 
 
 def _died(returncode: int) -> Failure:

@@ -9,9 +9,12 @@ from benchapp.tiles.actions import derive_verdicts
 from benchapp.tiles.models import Evidence, EvidenceLog
 
 TILE_COLUMNS = {
-    "arch": "text", "family": "text", "inputs": "text", "output": "text",
-    "m": "int4", "n": "int4", "k": "int4", "cluster": "text", "fusion": "text", "swap_ab": "bool", "schedule": "text",
-}  # fmt: skip
+    **dict.fromkeys(("arch", "family", "inputs", "output"), "text"),
+    **dict.fromkeys(("m", "n", "k"), "int4"),
+    **dict.fromkeys(("cluster", "fusion"), "text"),
+    "swap_ab": "bool",
+    "schedule": "text",
+}
 TileKey = tuple[str, str, str, str, int, int, int, str, str, bool, str]
 
 

@@ -52,7 +52,7 @@ class Request:
 def request_run(
     request: Request, *, user: User | None, source: Job.Source, waits_for: Run | None = None
 ) -> tuple[Run, bool]:
-    """Queue a run and wake its queue. Returns (run, created); an equal run still under way is not asked twice."""
+    """Queue a run and wake its queue. Returns (run, created); an equal run under way is not asked twice."""
     identity = digest(
         {"kind": request.kind, "versions": request.versions, "params": request.params, "queue": request.queue}
     )
@@ -176,6 +176,10 @@ def deliver(run_id: int, attempt: int, body: bytes) -> Document:
     """A worker's document into the inbox; ingest decides what becomes of it."""
     run = Run.objects.select_for_update().get(pk=run_id)
     document, created = receive(body, origin=Document.Origin.WORKER, run=run, attempt=attempt)
+    if document.run_id != run_id:
+        sentence = f"It delivered the very bytes of document {document.pk}, which came from elsewhere."
+        fail(run_id, attempt, "known_document", sentence)
+        return document
     if not created and document.state != Document.State.RECEIVED:
         return document
     if State.DELIVERED in MOVES[State(run.state)]:

@@ -46,6 +46,6 @@ def rows_in_default() -> dict[str, int]:
     counts = {}
     with connection.cursor() as cursor:
         for table in TABLES:
-            cursor.execute(f"SELECT count(*) FROM (SELECT 1 FROM {table}_default LIMIT 1000) AS some")  # noqa: S608
+            cursor.execute(f"SELECT count(*) FROM (SELECT 1 FROM {table}_default LIMIT 1000) AS rows_seen")  # noqa: S608
             counts[table] = cursor.fetchone()[0]
     return counts

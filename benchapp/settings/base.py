@@ -136,7 +136,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 5, "socket_connect_timeout"
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "runs.sweep", "schedule": 30.0, "options": {"expires": 30}},
-    "partitions": {"task": "runs.make_partitions", "schedule": 6 * 3600.0, "options": {"expires": 600}},
+    "partitions": {"task": "ingest.make_partitions", "schedule": 6 * 3600.0, "options": {"expires": 600}},
 }
 
 LOGGING = {

@@ -10,8 +10,10 @@ Exit status: 0 done, 1 a failure a person can act on, 2 usage, 130 interrupted, 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -68,8 +70,13 @@ def _run(command: str, argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     args.command_line = ("python", "-m", "workers.bench", command, *argv)
     try:
+        for path in (args.progress, None if args.out == "-" else Path(args.out)):
+            _check_writable(path)
         document: Document = module.run(args)
-        _deliver(document, args.out)
+        if args.out == "-":
+            print(document.dumps())
+        else:
+            document.write(Path(args.out))
     except BenchError as error:
         return _report(error, args.progress)
     except OSError as error:
@@ -79,22 +86,18 @@ def _run(command: str, argv: Sequence[str]) -> int:
     return 0
 
 
-def _deliver(document: Document, out: str) -> None:
-    if out == "-":
-        print(document.dumps())
+def _check_writable(path: Path | None) -> None:
+    """Before the work, not after it."""
+    if path is None:
         return
-    path = Path(out)
-    if not path.parent.is_dir():
+    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
         raise BenchError(
-            "no_folder", f"{path.parent} is not a folder, so {path.name} cannot be written there."
+            "not_writable", f"{path} cannot be written: name a file in a folder that is writable."
         )
-    document.write(path)
 
 
 def _report(error: BenchError, progress: Path | None) -> int:
     print(f"error: {error.sentence}", file=sys.stderr)
-    try:
+    with contextlib.suppress(OSError):  # the sentence has been said; an unwritable file may be its cause
         Progress(progress).error(error)
-    except OSError as unwritable:
-        print(f"error: the progress file cannot be written: {unwritable}", file=sys.stderr)
     return 1

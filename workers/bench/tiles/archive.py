@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import lzma
 import stat
 import zipfile
 import zlib
@@ -13,6 +15,8 @@ from workers.bench.document import BenchError
 
 _UNPACKED_LIMIT = 4 * 1024**3
 _CHUNK = 1024 * 1024
+# too long, or a file where another member needs a folder
+_BAD_NAME = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
 def unpack(archive: Path, into: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
@@ -29,8 +33,19 @@ def unpack(archive: Path, into: Path, wanted: Callable[[str], bool]) -> dict[str
             for member in members:
                 if not member.is_dir() and wanted(member.filename):
                     digests[member.filename] = _write(wheel, member, into / member.filename)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise BenchError("broken_wheel", f"{archive.name} is not a whole wheel: {error}.") from error
+    except OSError as error:
+        if error.errno not in _BAD_NAME:
+            raise
+        raise BenchError("broken_wheel", f"{archive.name} holds a name no file can have: {error}.") from error
     return digests
 
 

@@ -32,7 +32,7 @@ def generate(sources: Sources, arch: Arch, nvcc_version: str, scratch: Path) -> 
         )
     units = []
     for path in sorted(output.rglob("*.generated.cu")):
-        unit = instantiations.parse(path.name, path.read_text(encoding="utf-8"), arch.tag)
+        unit = instantiations.parse(path.name, path.read_text(encoding="utf-8", errors="replace"), arch.tag)
         if unit.instantiations:
             units.append(unit)
     if not units:
@@ -46,8 +46,13 @@ def generate(sources: Sources, arch: Arch, nvcc_version: str, scratch: Path) -> 
 def defines(sources: Sources, arch: Arch) -> tuple[str, ...]:
     """The -D options in the wheel's own build function for this architecture."""
     wanted = f"gen_cutlass_fused_moe_sm{arch.module}_module"
-    tree = ast.parse((sources.root / MODULES).read_text(encoding="utf-8"))
-    for node in tree.body:
+    try:
+        body = ast.parse((sources.root / MODULES).read_bytes()).body
+    except (SyntaxError, ValueError) as error:
+        raise BenchError(
+            "wheel_lacks_sources", f"{MODULES} of flashinfer {sources.version}: {error}."
+        ) from error
+    for node in body:
         if isinstance(node, ast.FunctionDef) and node.name == wanted:
             literals = (leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant))
             return tuple(value for value in literals if isinstance(value, str) and value.startswith("-D"))

@@ -82,10 +82,5 @@ def _absent(requirement: str, offered: list[str], scratch: Path) -> BenchError:
 def _offered(stderr: str) -> list[str]:
     match = _OFFERED.search(stderr)
     listed = match[1].split(",") if match else []
-    offered = []
-    for text in (part.strip() for part in listed):
-        try:
-            offered.append(versions.normalise(text))
-        except BenchError:
-            continue  # "none", or a spelling older than PEP 440
-    return offered
+    # "none", or a spelling older than PEP 440, is no version
+    return [version for text in listed if (version := versions.normalised_or_none(text))]

@@ -100,18 +100,8 @@ def _usable(nvcc: Path, arch: Arch, gxx: Path, gxx_version: str, scratch: Path) 
     trial = scratch / "trial.cu"
     trial.write_text(_TRIAL)
     target = f"arch={arch.compute},code={arch.compute}"
-    command = [
-        str(nvcc),
-        "-ccbin",
-        str(gxx),
-        "-std=c++17",
-        "-gencode",
-        target,
-        "-E",
-        str(trial),
-        "-o",
-        os.devnull,
-    ]
+    options = ["-std=c++17", "-allow-unsupported-compiler", "-gencode", target]
+    command = [str(nvcc), "-ccbin", str(gxx), *options, "-E", str(trial), "-o", os.devnull]
     if _run(command, scratch, env).returncode != 0:
         return None
     return dataclasses.replace(toolchain, version=".".join(told.groups()))

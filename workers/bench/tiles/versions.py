@@ -41,6 +41,13 @@ def normalise(text: str) -> str:
     return canonical
 
 
+def normalised_or_none(text: str) -> str | None:
+    try:
+        return normalise(text)
+    except BenchError:
+        return None
+
+
 def sort_key(canonical: str) -> Key:
     """Orders canonical versions: dev < pre < release < post. Local labels are left out."""
     match = _VERSION.fullmatch(canonical)
@@ -61,8 +68,19 @@ def sort_key(canonical: str) -> Key:
 
 
 def nearest(wanted: str, offered: Iterable[str], count: int = 4) -> list[str]:
-    """Up to `count` offered versions around the place where `wanted` would stand, in order."""
+    """Up to `count` offered versions around the place where `wanted` would stand, in order.
+
+    Pre-releases are named only to somebody who asks for one, or where there is nothing else.
+    """
     ordered = sorted({normalise(version) for version in offered}, key=sort_key)
+    finals = [version for version in ordered if not _is_early(version)]
+    if finals and not _is_early(wanted):
+        ordered = finals
     place = sum(sort_key(version) < sort_key(wanted) for version in ordered)
     first = max(0, min(place - count // 2, len(ordered) - count))
     return ordered[first : first + count]
+
+
+def _is_early(canonical: str) -> bool:
+    match = _VERSION.fullmatch(canonical)
+    return match is not None and bool(match["pre"] or match["dev"])

@@ -1,0 +1,148 @@
+"""Documents that are refused: each fault names its place, and nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchapp.alerts.models import Event
+from benchapp.catalog.models import Case, Target
+from benchapp.ingest import schema
+from benchapp.ingest.actions import Unreadable, ingest, ingest_file
+from benchapp.runs.actions import receive
+from benchapp.runs.models import Document, Measurement
+from tests.ingest.documents import body, broken, gemm, measurement
+
+pytestmark = pytest.mark.django_db
+FIRST: list[str | int] = ["measurements", 0]
+
+
+def take_in(content: bytes) -> Document:
+    row, _ = receive(content, origin=Document.Origin.FILE)
+    return ingest(row.pk)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fault"),
+    [
+        (["schema_version"], 2, "schema_version: Input should be 1, found 2"),
+        (["stack"], ..., "stack: Field required"),
+        (["surprise"], 1, "surprise: Extra inputs are not permitted"),
+        ([*FIRST, "statistics", "median"], -1.0, "measurements[0].statistics.median: "),
+        ([*FIRST, "samples"], [1.0, -2.0], "measurements[0].samples[1]: "),
+        ([*FIRST, "samples"], [float("nan")], "measurements[0].samples[0]: "),
+        ([*FIRST, "correctness", "cosine"], float("inf"), "measurements[0].correctness.cosine: "),
+        ([*FIRST, "outcome"], "splendid", "measurements[0].outcome: "),
+        ([*FIRST, "measured_at"], "yesterday", "measurements[0].measured_at: "),
+        (
+            [*FIRST, "measured_at"],
+            "2199-01-01T00:00:00Z",
+            "measurements[0]: measured_at lies before 2015 or more",
+        ),
+        (
+            [*FIRST, "measured_at"],
+            "2026-11-01T00:00:00",
+            "measurements[0].measured_at: Input should have timezone",
+        ),
+        ([*FIRST, "correctness"], None, "measurements[0]: outcome ok needs correctness"),
+        (
+            [*FIRST, "statistics", "q1"],
+            5.0,
+            "measurements[0].statistics: min ≤ q1 ≤ median ≤ q3 does not hold",
+        ),
+        ([*FIRST, "params"], {}, "measurements[0].params: "),
+        (["target", "host"], None, "target: a cpu target needs host and model"),
+        (["finished_at"], "2020-01-01T00:00:00Z", "document: finished_at lies before started_at"),
+        ([*FIRST, "backend"], "a\x00b", "document: holds a NUL character"),
+    ],
+)
+def test_a_fault_is_named_by_its_path(path: list[str | int], value: Any, fault: str):
+    row = take_in(broken(gemm(), path, value))
+    assert row.state == Document.State.REJECTED
+    assert row.fault.startswith(fault)
+    assert not Measurement.objects.exists()
+    assert not Case.objects.exists()
+    assert not Target.objects.exists()
+    assert Event.objects.get(kind="document_rejected").payload == {"document": row.pk}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b"null",
+        b"\xff\xfe\x00",
+        b'{"schema_version": 1',
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        json.dumps({"schema_version": 1, "kind": "gemm"}).encode(),
+    ],
+)
+def test_anything_else_than_a_document_is_refused_in_a_sentence(content: bytes):
+    row = take_in(content)
+    assert row.state == Document.State.REJECTED
+    assert 0 < len(row.fault) < 2000
+
+
+def test_an_empty_document_has_measured_nothing():
+    row = take_in(broken(gemm(), ["measurements"], []))
+    assert row.fault == "document: holds neither measurements nor evidence"
+
+
+def test_one_bad_measurement_among_good_ones_stores_none():
+    row = take_in(broken(gemm(measurement(1), measurement(2)), ["measurements", 1, "flops"], -1))
+    assert row.fault.startswith("measurements[1].flops: ")
+    assert not Measurement.objects.exists()
+
+
+def test_a_hundred_faults_are_counted_and_five_are_told():
+    content = json.loads(body(gemm(*(measurement(m) for m in range(1, 101)))))
+    for item in content["measurements"]:
+        item["flops"] = -1
+    row = take_in(json.dumps(content).encode())
+    assert row.fault.count("flops") == 5
+    assert row.fault.endswith("and 95 more")
+
+
+def test_a_document_of_100_mb_is_refused_before_it_is_read(tmp_path: Path):
+    path = tmp_path / "huge.json"
+    with path.open("wb") as out:
+        out.truncate(100 * 1024 * 1024)
+    with pytest.raises(Unreadable, match=r"huge\.json: larger than 33,554,432 bytes"):
+        ingest_file(path, origin=Document.Origin.FILE)
+    assert not Document.objects.exists()
+
+
+def test_a_file_that_is_not_there_is_said_so(tmp_path: Path):
+    with pytest.raises(Unreadable, match="No such file"):
+        ingest_file(tmp_path / "none.json", origin=Document.Origin.FILE)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+places = st.sampled_from(
+    [[name] for name in json.loads(gemm().dumps())]
+    + [["measurements", 0, name] for name in json.loads(gemm().dumps())["measurements"][0]]
+    + [["target", name] for name in json.loads(gemm().dumps())["target"]]
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(places, json_values)
+def test_whatever_stands_in_a_field_is_accepted_or_faulted_never_a_crash(path: list[str | int], value: Any):
+    try:
+        document = schema.parse(broken(gemm(), path, value))
+    except schema.Fault as fault:
+        assert str(fault)
+    else:
+        assert document.schema_version == 1

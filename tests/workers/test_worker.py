@@ -1,0 +1,129 @@
+"""A run through a real Celery worker: done, failed, cancelled, killed, stopped."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchapp.people.models import User
+from benchapp.runs import actions
+from benchapp.runs.models import Attempt, Document, Measurement, State
+from tests.workers.conftest import alive, ask, becomes, good_document, until
+
+Launch = Callable[[], "subprocess.Popen[bytes]"]
+
+
+def child_of(run_id: int) -> int:
+    """The process id that the child printed into its log."""
+    log = ""
+
+    def printed() -> bool:
+        nonlocal log
+        attempt = Attempt.objects.filter(run_id=run_id).order_by("-number").first()
+        log = attempt.log if attempt else ""
+        return "started" in log
+
+    until(printed, what="the child's first line")
+    return int(log.split("started ")[1].split()[0])
+
+
+def test_from_request_to_stored_measurements(worker: Launch, control: Launch, home: Path):
+    worker()
+    control()
+    run = becomes(ask(document=good_document()), State.DONE)
+    assert Measurement.objects.filter(run=run).count() == 1
+    assert run.documents.get().state == Document.State.ACCEPTED
+    attempt = run.attempts.get()
+    assert attempt.outcome == "delivered"
+    assert "started" in attempt.log
+    assert run.progress_message == "working"
+    for secret in ("DATABASE_URL", "REDIS_URL", "TILEWATCH_HOME"):
+        assert secret not in attempt.log
+    assert not list((home / "work").iterdir())
+    assert not list((home / "spool").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "sentence"),
+    [
+        ({"error": "g++ is missing: apt-get install g++."}, "no_gpp", "g++ is missing: apt-get install g++."),
+        ({"signal": int(signal.SIGSEGV)}, "crashed", "The child process was killed by SIGSEGV."),
+        ({}, "stored_nothing", "It ended without an error and without a document."),
+        ({"chatter": True}, "log_limit", "It printed more than 67,108,864 bytes and was ended."),
+    ],
+)
+def test_a_child_that_fails_fails_its_run_in_one_sentence(
+    worker: Launch, home: Path, case: dict[str, object], code: str, sentence: str
+):
+    worker()
+    run = becomes(ask(**case), State.FAILED)
+    assert (run.failure_code, run.failure) == (code, sentence)
+    assert "started" in run.attempts.get().log
+    assert not list((home / "work").iterdir())
+
+
+def test_a_cancelled_run_ends_its_child_and_what_that_started(worker: Launch, tmp_path: Path):
+    worker()
+    run = ask(seconds=600, deaf=True, grandchild=str(tmp_path / "pid"))
+    child = child_of(run.pk)
+    grandchild = int((tmp_path / "pid").read_text())
+    assert actions.cancel(run, User.objects.create_user("op"))
+    becomes(run, State.CANCELLED)
+    assert not alive(child)
+    assert not alive(grandchild)
+
+
+def test_a_worker_killed_with_9_leaves_no_child_and_its_successor_takes_the_run_up(worker: Launch):
+    first = worker()
+    run = ask(seconds=600)
+    child = child_of(run.pk)
+    os.kill(first.pid, signal.SIGKILL)
+    until(lambda: not alive(child), what="the end of the child")
+    worker()
+    until(lambda: run.attempts.count() == 2, what="a second attempt")
+    assert run.attempts.get(number=1).outcome == "lost"
+
+
+def test_a_worker_asked_to_stop_puts_its_run_back(worker: Launch):
+    first = worker()
+    run = ask(seconds=600)
+    child = child_of(run.pk)
+    first.terminate()
+    first.wait(20)
+    becomes(run, State.QUEUED)
+    assert run.attempts.get().outcome == "put back"
+    assert not alive(child)
+
+
+def test_runs_of_one_queue_go_one_after_the_other(worker: Launch, control: Launch):
+    runs = [ask(document=good_document(number), number=number) for number in range(3)]
+    worker()
+    control()
+    for run in runs:
+        becomes(run, State.DONE)
+    intervals = sorted(Attempt.objects.values_list("started_at", "ended_at"))
+    assert all(ended <= started for (_, ended), (started, _) in itertools.pairwise(intervals))
+
+
+def test_the_bytes_of_another_runs_document_are_no_result(worker: Launch, control: Launch):
+    worker()
+    control()
+    becomes(ask(document=good_document(), number=1), State.DONE)
+    run = becomes(ask(document=good_document(), number=2), State.FAILED)
+    assert run.failure_code == "known_document"
+
+
+def test_hints_that_were_lost_or_doubled_change_nothing(worker: Launch, control: Launch):
+    run = ask(document=good_document())
+    worker()
+    control()
+    becomes(run, State.DONE)
+    for _ in range(5):
+        actions.sweep()
+    assert run.attempts.count() == 1
