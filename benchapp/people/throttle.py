@@ -29,7 +29,7 @@ def address_of(request: HttpRequest) -> str:
     Behind N = TRUSTED_PROXIES proxies that is the N-th entry of X-Forwarded-For from the right; what stands
     left of it anybody may have written.
     """
-    proxies: int = getattr(settings, "TRUSTED_PROXIES", 0)
+    proxies: int = settings.TRUSTED_PROXIES
     hops = request.headers.get("X-Forwarded-For", "").split(",")
     text = hops[-proxies] if 0 < proxies <= len(hops) else request.META.get("REMOTE_ADDR", "")
     try:

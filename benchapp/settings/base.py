@@ -85,6 +85,8 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"
 #: May somebody without an account read the pages? Writing always needs a role.
 ANONYMOUS_READING = os.environ.get("TILEWATCH_ANONYMOUS_READING", "1") == "1"
+#: Proxies in front of the web server whose X-Forwarded-For is believed, nearest first.
+TRUSTED_PROXIES = int(os.environ.get("TILEWATCH_PROXIES", "0"))
 
 LANGUAGE_CODE = "en"
 USE_I18N = False

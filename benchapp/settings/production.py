@@ -9,7 +9,7 @@ from benchapp.settings.base import database
 def _required(name: str) -> str:
     value = os.environ.get(name, "")
     if not value:
-        raise RuntimeError(f"{name} is not set; docs/operations.md says what it must hold")
+        raise RuntimeError(f"{name} is not set; docs/deployment.md says what it must hold")
     return value
 
 
@@ -23,7 +23,7 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
-SECURE_SSL_REDIRECT = os.environ.get("TILEWATCH_TLS", "1") == "1"
+SECURE_SSL_REDIRECT = True
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 365 * 24 * 3600
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True

@@ -45,7 +45,7 @@ def test_from_request_to_stored_measurements(worker: Launch, control: Launch, ho
     assert run.progress_message == "working"
     for secret in ("DATABASE_URL", "REDIS_URL", "TILEWATCH_HOME"):
         assert secret not in attempt.log
-    assert not list((home / "work").iterdir())
+    until(lambda: not list((home / "work").iterdir()), what="the end of its folder")
     assert not list((home / "spool").iterdir())
 
 
@@ -65,7 +65,7 @@ def test_a_child_that_fails_fails_its_run_in_one_sentence(
     run = becomes(ask(**case), State.FAILED)
     assert (run.failure_code, run.failure) == (code, sentence)
     assert "started" in run.attempts.get().log
-    assert not list((home / "work").iterdir())
+    until(lambda: not list((home / "work").iterdir()), what="the end of its folder")
 
 
 def test_a_cancelled_run_ends_its_child_and_what_that_started(worker: Launch, tmp_path: Path):
