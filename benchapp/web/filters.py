@@ -37,9 +37,12 @@ class FilterForm(forms.Form):
         settled = QueryDict(mutable=True)
         for name, value in form._parameters().items():
             settled.setlist(name, value)
-        for name in form.fields:
-            if name not in settled and form.get_initial_for_field(form.fields[name], name) is not None:
-                settled[name] = form.fields[name].prepare_value(form.values[name])
+        for name, field in form.fields.items():
+            initial = form.get_initial_for_field(field, name)
+            if name not in settled and initial is not None:
+                settled.setlist(name, _strings(initial))
+            if isinstance(initial, str | int):
+                field.widget.attrs["data-initial"] = str(initial)  # frame.js keeps it out of the address
         form.data = settled
         return form
 
@@ -77,6 +80,8 @@ class FilterForm(forms.Form):
 
 
 def _strings(value: Any) -> list[str]:
+    if value is True:
+        return ["on"]  # as a browser sends a checkbox
     return [str(v) for v in value] if isinstance(value, list | tuple) else [str(value)]
 
 

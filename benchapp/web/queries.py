@@ -27,6 +27,8 @@ NEWEST_SHOWN = 8
 #: The architecture whose tiles the overview speaks of, where any of it were surveyed.
 FIRST_ARCH = "sm120"
 FITTING = (Stage.FITS, Stage.INITIALISED, Stage.RAN, Stage.CORRECT)
+#: Of a stack, what names it shortest.
+MAIN_COMPONENTS = ("flashinfer", "torch")
 #: Events that a failed run or a rejected document speaks for itself.
 TOLD_ELSEWHERE = ("run_failed", "document_rejected")
 
@@ -244,6 +246,16 @@ def taken_at(document: Document) -> dt.datetime:
     """When the work of a document ended; when it arrived, where it does not tell."""
     told = document.facts.get("finished_at")
     return (parse_datetime(told) if isinstance(told, str) else None) or document.received_at
+
+
+def title_of(document: Document) -> str:
+    """What a document holds: its job's title, or its kind and the version that matters most."""
+    if document.run is not None:
+        return document.run.job.title
+    kind = dict(Run.Kind.choices).get(document.kind, document.kind)
+    components = document.stack.components if document.stack else {}
+    main = next((name for name in MAIN_COMPONENTS if name in components), "")
+    return f"{kind[:1].upper()}{kind[1:]}" + (f", {main} {components[main]}" if main else "")
 
 
 def newest_results() -> list[Document]:

@@ -35,7 +35,9 @@ def _findings(motion: queries.Motion) -> dict[str, Any]:
     here = [document for document in results if document.origin != Document.Origin.RECORDED]
     return {
         "looks": looks,
-        "results": [(document, queries.taken_at(document)) for document in results],
+        "results": [
+            (document, queries.title_of(document), queries.taken_at(document)) for document in results
+        ],
         "newest": queries.taken_at(here[0]) if here else None,
         "fit": queries.newest_fit(),
         "fastest": queries.fastest_gemm(),

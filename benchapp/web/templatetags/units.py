@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 
 from django import template
 from django.utils import timezone
@@ -21,8 +22,9 @@ def _digits(value: float, significant: int = 3) -> str:
     """`value` with so many significant digits, never in scientific notation, thousands separated."""
     if value == 0:
         return "0"
-    decimals = max(0, significant - 1 - math.floor(math.log10(abs(value))))
-    return f"{round(value, decimals):,.{decimals}f}"
+    rounded = float(f"{value:.{significant - 1}e}")
+    decimals = max(0, significant - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{value if decimals == 0 else rounded:,.{decimals}f}"
 
 
 def _usable(value: object) -> float | None:
@@ -67,11 +69,11 @@ def byte_size(value: object) -> str:
 
 @register.filter
 def tflops(value: object) -> str:
-    """FLOP/s as TFLOP/s, or GFLOP/s below a hundredth of one."""
+    """FLOP/s as TFLOP/s, or GFLOP/s below a tenth of one."""
     rate = _usable(value)
     if rate is None:
         return NONE
-    if abs(rate) < 1e10:
+    if abs(rate) < 1e11:
         return f"{_digits(rate / 1e9)}{NBSP}GFLOP/s"
     return f"{_digits(rate / 1e12)}{NBSP}TFLOP/s"
 
@@ -169,6 +171,19 @@ def small_ratio(value: object) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
+@register.filter
+def words(value: str) -> str:
+    """A name of the code for people: few_samples is “few samples”."""
+    return value.replace("_", " ")
+
+
+@register.filter
+def operands(inputs: str) -> str:
+    """Input types as people write them: nvfp4 where both are the same, mxfp8 × mxfp4 where they differ."""
+    types = re.split(r"(?<=\d)x", inputs)  # mxfp8 has an x of its own
+    return " × ".join(dict.fromkeys(types))
+
+
 #: What the last word of a figure's name says about its unit.
 SUFFIXES = {"seconds": duration, "bytes": byte_size}
 
@@ -176,12 +191,9 @@ SUFFIXES = {"seconds": duration, "bytes": byte_size}
 @register.filter
 def quantity_name(name: str) -> str:
     """The name of a figure for people: cpu_seconds is “CPU time”, cached_units “cached units”."""
-    words = name.split("_")
-    if words[-1] == "seconds":
-        words[-1] = "time"
-    elif words[-1] == "bytes":
-        words[-1] = "size"
-    return " ".join("CPU" if word == "cpu" else word for word in words).replace("_", " ")
+    *first, last = name.split("_")
+    last = {"seconds": "time", "bytes": "size"}.get(last, last)
+    return " ".join("CPU" if word == "cpu" else word for word in [*first, last])
 
 
 @register.filter

@@ -58,8 +58,12 @@
       if (field.name && (field.value === "" || field.value === field.dataset.initial)) field.disabled = true;
     }
   });
+  // Coming back, the form shows what the address says, not what was chosen last.
   addEventListener("pageshow", () => {
-    for (const field of document.querySelectorAll("form.filters [disabled]")) field.disabled = false;
+    for (const form of document.querySelectorAll("form.filters")) {
+      for (const field of form.elements) field.disabled = false;
+      form.reset();
+    }
   });
 
   function followLogs() {

@@ -1,0 +1,161 @@
+"""The overview: its sentence, what it counts, and what its polled fragments say."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from django.utils import timezone
+
+from benchapp.alerts.models import Event
+from benchapp.ingest.actions import ingest
+from benchapp.runs import actions
+from benchapp.runs.models import Document, Run, State
+from benchapp.web import queries
+from tests.ingest.documents import body, gemm, measurement
+from tests.querycount import at_most
+from tests.runs_pages.work import failed_survey, gemm_done, many, running_survey
+from tests.tiles.surveys import IN_0_6_3, findings_of, store, survey, variant
+from workers.bench.document import Target
+
+pytestmark = pytest.mark.django_db
+
+
+def page(client, url: str = "/") -> str:
+    response = client.get(url)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
+
+
+def recorded(*measurements) -> Document:
+    h200 = Target("gpu", "sm90", model="NVIDIA H200", uuid="GPU-1", host="there")
+    row, _ = actions.receive(body(gemm(*measurements, target=h200)), origin=Document.Origin.RECORDED)
+    return ingest(row.pk)
+
+
+def test_an_empty_overview_says_what_will_come_and_how_to_ask(client):
+    html = page(client)
+    assert "No data yet, and nothing has been asked for." in html
+    assert "manage.py survey --flashinfer 0.6.3" in html
+    assert "No target has data yet." in html
+
+
+def test_the_first_jobs_are_shown_in_motion(client):
+    running_survey()
+    html = page(client)
+    assert "1 run under way or queued." in html
+    assert 'max="40" value="14"' in html and "14 of 40: compiling group 2" in html
+    assert 'hx-trigger="every 2s"' in html
+
+
+def test_an_idle_overview_polls_slowly(client):
+    assert 'hx-trigger="every 15s"' in page(client)
+
+
+@pytest.mark.parametrize("number", [0, 1, 200])
+def test_the_number_of_queries_does_not_grow(client, number):
+    many(number)
+    for n in range(min(number, 20)):
+        gemm_done(measurement(n + 1))
+    if number:
+        failed_survey()
+        store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3)))
+    with at_most(18):
+        page(client)
+    with at_most(4):
+        page(client, "/now")
+
+
+def test_a_failed_run_and_a_refused_document_need_a_look(client):
+    run = failed_survey()
+    row, _ = actions.receive(b"{}", origin=Document.Origin.FILE, name="<b>bad.json")
+    ingest(row.pk)
+    html = page(client)
+    assert "2 things need a look." in html
+    assert f"Run {run.pk}: Tile survey of FlashInfer 9.9.9" in html
+    assert "&lt;b&gt;bad.json" in html
+    Event.objects.create(
+        kind="rows_in_default", severity="warning", subject="s", sentence="x", dedupe_key="1"
+    )
+    assert "3 things need a look." in page(client)
+
+
+def test_a_failure_made_good_by_an_equal_run_needs_no_look():
+    run = failed_survey()
+    assert len(queries.needs_a_look()) == 1
+    again = running_survey("9.9.9")
+    Run.objects.filter(pk=again.pk).update(state=State.DONE)
+    assert queries.needs_a_look() == []
+    Run.objects.filter(pk=again.pk).update(state=State.FAILED)
+    Run.objects.filter(pk=run.pk).update(finished_at=timezone.now() - dt.timedelta(days=8))
+    assert queries.needs_a_look() == []
+
+
+def test_variants_that_fit_are_counted_whatever_their_output_type(client):
+    for output in ("bf16", "f16"):
+        store(survey("0.6.3", "4.2.1", [f for row in IN_0_6_3 for f in variant(*row, output=output)]))
+    fit = queries.newest_fit()
+    assert (fit.arch, fit.version, fit.fit, fit.total) == ("sm120", "0.6.3", 14, 16)
+    assert 'class="v">14 <span class="u">of 16 · FlashInfer 0.6.3' in page(client)
+
+
+def test_the_newest_release_is_by_version_and_not_by_time():
+    store(survey("0.6.10", "4.4.2", findings_of(IN_0_6_3[4:]), day=1))
+    store(survey("0.6.9", "4.4.2", findings_of(IN_0_6_3), day=2))
+    assert queries.newest_fit().version == "0.6.10"
+
+
+def test_only_what_may_rank_is_the_fastest(client):
+    gemm_done(
+        measurement(1, median=1e-3),
+        measurement(16, median=1e-9, outcome="incorrect"),
+        measurement(64, outcome="crashed", statistics=None, samples=()),
+    )
+    (fastest,) = queries.fastest_gemm()
+    assert fastest.measurement.series.case.params["m"] == 1
+    assert fastest.rate == pytest.approx(2.0 * 1024 * 1024 / 1e-3)
+    assert "2 without a usable newest result" in page(client)
+
+
+def test_recorded_data_is_labelled_and_is_no_newest_data(client):
+    recorded(measurement())
+    html = page(client)
+    assert "Nothing was measured here yet; what stands below was recorded elsewhere." in html
+    assert html.count('<span class="tag recorded">recorded</span>') == 3
+    gemm_done()
+    assert "Newest data <time" in page(client)
+
+
+def test_coverage_has_a_row_a_target_and_a_column_a_kind():
+    recorded(measurement())
+    gemm_done()
+    store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3)))
+    rows = [(str(c.target), c.recorded, [at is not None for at in c.ages]) for c in queries.coverage()]
+    assert rows == [
+        ("SM120", False, [True, False]),
+        ("Test CPU", False, [False, True]),
+        ("NVIDIA H200", True, [False, True]),
+    ]
+
+
+def test_what_runs_is_not_sent_again_while_nothing_changes(client):
+    run = running_survey()
+    first = client.get("/now")
+    assert client.get("/now", headers={"If-None-Match": first["ETag"]}).status_code == 304
+    Run.objects.filter(pk=run.pk).update(progress_done=20)
+    assert client.get("/now", headers={"If-None-Match": first["ETag"]}).status_code == 200
+
+
+def test_results_are_announced_when_a_run_ends_and_not_at_every_step(client):
+    run = running_survey()
+    seen = queries.motion().pulse
+    Run.objects.filter(pk=run.pk).update(progress_done=20)
+    assert "HX-Trigger" not in client.get(f"/now?seen={seen}")
+    actions.fail(run.pk, 1, "x", "It failed.")
+    assert client.get(f"/now?seen={seen}")["HX-Trigger"] == "results"
+
+
+def test_the_findings_bring_their_sentence(client):
+    html = page(client, "/findings")
+    assert 'id="lede" hx-swap-oob="true"' in html
+    assert "<html" not in html
