@@ -82,7 +82,9 @@ def _run(command: str, argv: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        return _report(BenchError("disk_full", f"Nothing more can be written: {error}."), args.progress)
+        return _report(
+            BenchError("disk_full", f"Nothing more can be written to disk: {error}."), args.progress
+        )
     return 0
 
 

@@ -54,7 +54,7 @@ def _check(archive: Path, members: list[zipfile.ZipInfo]) -> None:
     for member in members:
         name = PurePosixPath(member.filename)
         kind = stat.S_IFMT(member.external_attr >> 16)
-        if name.is_absolute() or ".." in name.parts or "\\" in member.filename or ":" in name.parts[0:1]:
+        if name.is_absolute() or ".." in name.parts or "\\" in member.filename:
             raise BenchError(
                 "broken_wheel", f"{archive.name} holds a path that leads outside: {member.filename!r}."
             )

@@ -86,11 +86,18 @@ class Frontend:
         ]
 
     def shown_command(self) -> str:
-        """For logs: the same wherever the cache lies."""
-        text = (
-            " ".join(self.command()).replace(str(self.sources.root), "WHEEL").replace(str(_HERE), "TILEWATCH")
-        )
-        return text.replace(str(self.toolchain.nvcc), "nvcc").replace(str(self.toolchain.gxx), "g++")
+        return self.shown(" ".join(self.command()))
+
+    def shown(self, text: str) -> str:
+        """For logs: the same wherever the cache and the compilers lie."""
+        for path, name in (
+            (self.sources.root, "WHEEL"),
+            (_HERE, "TILEWATCH"),
+            (self.toolchain.nvcc, "nvcc"),
+            (self.toolchain.gxx, "g++"),
+        ):
+            text = text.replace(str(path), name)
+        return text
 
     def key(self, unit: Unit) -> str:
         """Names all that a verdict about `unit` follows from."""
@@ -119,9 +126,9 @@ def ptx(folder: Path) -> str:
 def diagnostics(stderr: str, unit_names: set[str]) -> list[Diagnostic]:
     """Errors in the order reported. An error inside a header is placed by the chain of instantiations."""
     matches = list(_DIAGNOSTIC.finditer(stderr))
-    ends = [match.start() for match in matches[1:]] + [len(stderr)]
+    starts = [match.start() for match in matches]
     found = []
-    for match, end in zip(matches, ends, strict=True):
+    for match, end in zip(matches, [*starts[1:], len(stderr)], strict=False):
         if match["kind"] != "error":
             continue
         text = stderr[match.start() : end].rstrip()

@@ -185,17 +185,17 @@ class _Search:
             lines = range(one.first_line, one.last_line + 1)
             mine = [d for d in found if d.place and d.place[0] == part.unit.name and d.place[1] in lines]
             if mine:
-                unit.errors[one] = mine[0].message
-                unit.log.extend(diagnostic.text for diagnostic in mine)
+                unit.errors[one] = self._frontend.shown(mine[0].message)
+                unit.log.extend(self._frontend.shown(diagnostic.text) for diagnostic in mine)
                 removed.append(one)
         return part if len(removed) == len(part.removed) else Part(part.unit, tuple(removed))
 
     def _crashed(self, part: Part, ended: Ended, found: Sequence[compiler.Diagnostic]) -> None:
         unit = self._open[part.unit.name]
         unit.crashed = not found
-        detail = found[0].message if found else compiler.first_complaint(ended)
+        detail = self._frontend.shown(found[0].message if found else compiler.first_complaint(ended))
         unit.errors.update(dict.fromkeys(part.remaining, detail))
-        unit.log.append(ended.stderr or detail)
+        unit.log.append(self._frontend.shown(ended.stderr) or detail)
         self._close(part.unit)
 
     def _close(self, unit: Unit) -> None:

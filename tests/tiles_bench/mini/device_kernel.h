@@ -1,0 +1,8 @@
+#pragma once
+#define CUTLASS_GLOBAL __global__ static
+#define CUTLASS_GRID_CONSTANT __grid_constant__
+
+namespace cutlass {
+template <typename Operator>
+CUTLASS_GLOBAL void device_kernel(CUTLASS_GRID_CONSTANT typename Operator::Params const params) {}
+}  // namespace cutlass

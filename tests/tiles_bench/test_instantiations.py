@@ -1,0 +1,67 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tiles_bench.conftest import macro, unit
+from workers.bench.tiles import instantiations
+
+Written = tuple[str, tuple[tuple[int, int, int], str, bool, str, str]]
+
+tiles = st.tuples(*[st.sampled_from([32, 64, 128, 256])] * 3)
+macros = st.builds(
+    lambda tile, fusion, swap, output, inputs: (
+        macro(tile, fusion=fusion, swap=swap, output=output, inputs=inputs),
+        (tile, fusion.lower(), swap, {"half": "f16", "__nv_bfloat16": "bf16"}[output], inputs),
+    ),
+    tiles,
+    st.sampled_from(["NONE", "FINALIZE"]),
+    st.booleans(),
+    st.sampled_from(["half", "__nv_bfloat16"]),
+    st.sampled_from(["SafeFP4, SafeFP4", "__nv_fp8_e4m3, SafeFP4"]),
+)
+INPUTS = {"SafeFP4, SafeFP4": "nvfp4xnvfp4", "__nv_fp8_e4m3, SafeFP4": "mxfp8xmxfp4"}
+
+
+@given(
+    st.lists(macros, max_size=10), st.sampled_from(["", "// a comment\n", "/* INSTANTIATE\n */", "#endif\n"])
+)
+def test_every_macro_is_read_with_its_lines(written: list[Written], between: str) -> None:
+    text = unit(*(between + one for one, _ in written))
+    parsed = instantiations.parse("a.cu", text, "Sm120")
+    assert parsed.text == text
+    assert len(parsed.instantiations) == len(written)
+    lines = text.split("\n")
+    for found, (_, (tile, fusion, swap, output, inputs)) in zip(parsed.instantiations, written, strict=True):
+        variant = found.variant
+        assert (variant.tile, variant.fusion, variant.swap_ab) == (tile, fusion, swap)
+        assert (variant.output, variant.inputs, variant.schedule) == (output, INPUTS[inputs], "auto")
+        assert "INSTANTIATE" in lines[found.first_line - 1]
+        assert lines[found.last_line - 1].rstrip().endswith(");")
+
+
+@given(st.lists(macros, min_size=1, max_size=8), st.data())
+def test_removal_keeps_the_others_where_they_were(written: list[Written], data: st.DataObject) -> None:
+    text = unit(*(one for one, _ in written))
+    whole = instantiations.parse("a.cu", text, "Sm120").instantiations
+    removed = data.draw(st.lists(st.sampled_from(whole), unique=True))
+    rest = instantiations.parse("a.cu", instantiations.without(text, removed), "Sm120").instantiations
+    assert list(rest) == [one for one in whole if one not in removed]
+
+
+@given(st.text(alphabet='INSTANTIATE_TMA_WARP_SPECIALIZED_MOE_GEMM(),;/*\n "', max_size=300))
+def test_any_text_parses(text: str) -> None:
+    instantiations.parse("a.cu", text, "Sm120")
+
+
+def test_others_are_left_out() -> None:
+    good = macro((128, 128, 128))
+    texts = [
+        good.replace("Sm120", "Sm100"),
+        good.replace("SafeFP4, SafeFP4", "half, half"),
+        good.replace("128, 128, 128", "128, N, 128"),
+        good.replace("void, ", ""),
+        "// " + good.replace("\n", " "),
+        "/* " + good + " */",
+    ]
+    assert instantiations.parse("a.cu", unit(*texts), "Sm120").instantiations == ()
+    named = instantiations.parse("a.cu", unit(good.replace("void", "cutlass::epilogue::NoSmem")), "Sm120")
+    assert named.instantiations[0].variant.schedule == "NoSmem"
