@@ -116,6 +116,10 @@ def cell_evidence(tile_id: int, version: str) -> CellEvidence | None:
     counting = deciding(findings)
     sized = next((f for f in (counting.get(Stage.FITS), *findings) if f and f.need_bytes is not None), None)
     variant = variant_of(tile, verdict, sized.parts if sized else None)
+    if sized and variant.need_bytes is None:
+        variant = dataclasses.replace(
+            variant, need_bytes=sized.need_bytes, limit_bytes=sized.limit_bytes, stages=sized.stages
+        )
     siblings = [Sibling(tile.pk, variant, *_look(variant.fate), words.cell(variant), True)] if verdict else []
     for other in verdicts.values():
         theirs = variant_of(other.tile, other)

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
 
 from django.db.models import Count
 from django.urls import reverse
@@ -75,7 +76,7 @@ class Matrix:
     hidden: int
     summary: Summary | None
     since: str
-    #: the cell that opens the page: the first failure in the release that the words are about
+    #: the cell that opens the page: the first wrong or failed one in the release that the words are about
     telling: str
 
 
@@ -180,12 +181,13 @@ def variant_of(tile: Tile, verdict: Verdict | None, parts: Mapping[str, int] | N
 def _row(
     tile: Tile, several: bool, columns: Sequence[Column], verdicts: Mapping[tuple[int, str], Verdict]
 ) -> Row:
-    cells = tuple(_cell(tile, column, verdicts.get((tile.pk, column.version))) for column in columns)
+    base = reverse("tiles:index")  # once a row: thousands of reversals would cost more than all queries
+    cells = tuple(_cell(tile, column, verdicts.get((tile.pk, column.version)), base) for column in columns)
     extra = f"{tile.cluster} {tile.schedule}".strip() if several else ""
     return Row(tile.pk, variant_of(tile, None).epilogue, extra, cells)
 
 
-def _cell(tile: Tile, column: Column, verdict: Verdict | None) -> Cell:
+def _cell(tile: Tile, column: Column, verdict: Verdict | None, base: str) -> Cell:
     variant = variant_of(tile, verdict)
     if verdict is not None:
         fate, text = variant.fate, cell(variant)
@@ -200,7 +202,7 @@ def _cell(tile: Tile, column: Column, verdict: Verdict | None) -> Cell:
         glyph=GLYPHS[fate],
         text=text,
         title=f"{variant.name} in {column.version}: {text}",
-        href=reverse("tiles:evidence", args=[tile.pk, column.version]) if verdict is not None else "",
+        href=f"{base}{tile.pk}/{quote(column.version)}/" if verdict is not None else "",
     )
 
 
@@ -208,8 +210,9 @@ def _telling(groups: Sequence[Group], columns: Sequence[Column], focus: str) -> 
     at = next((index for index, column in enumerate(columns) if column.version == focus), None)
     rows = [row for group in groups for row in group.rows] if at is not None else []
     known = [row for row in rows if row.cells[at or 0].href]
-    worst = [row for row in known if row.cells[at or 0].look in ("failed", "incorrect")]
-    return next((f"{row.tile_id}@{focus}" for row in worst or known), "")
+    rank = {"incorrect": 0, "failed": 1}
+    worst = min(known, key=lambda row: rank.get(row.cells[at or 0].look, 2), default=None)
+    return f"{worst.tile_id}@{focus}" if worst else ""
 
 
 def _changes(row: Row, columns: Sequence[Column]) -> bool:

@@ -148,6 +148,8 @@ def _because(variants: Sequence[Variant]) -> Iterable[str]:
     overflow = [variant for variant in variants if variant.fate is Fate.OVERFLOW]
     if overflow:
         yield from _about_overflow(overflow, variants)
+    if wrong := [variant.name for variant in variants if variant.fate is Fate.INCORRECT]:
+        yield f"Wrong on the GPU, and not to be used: {listed(wrong)}."
     if broken := [variant.name for variant in variants if variant.fate is Fate.COMPILE_ERROR]:
         yield f"Rejected by the compiler: {listed(broken)}; each cell holds the log."
     if unreached := sorted({variant.tile for variant in variants if variant.fate is Fate.NO_DISPATCH}):
@@ -233,7 +235,9 @@ def _depth(variants: Sequence[Variant]) -> str:
         )
     correct = sum(variant.stage == Stage.CORRECT for variant in on_device)
     tried = count(len(on_device)).capitalize()
-    return f"{tried} went on to a GPU; {count(correct)} computed a correct result there."
+    return (
+        f"{tried} went on to a GPU; {count(correct) if correct else 'none'} computed a correct result there."
+    )
 
 
 def changes(before: Mapping[str, Fate], after: Mapping[str, Fate], version: str) -> str:
@@ -281,6 +285,10 @@ def explain(variant: Variant, siblings: Sequence[Variant]) -> tuple[str, ...]:
         said.append(
             "The tactic list offers it, but no dispatch of this version reaches it: it can never run."
         )
+    elif fate is Fate.INCORRECT:
+        said.append("It runs, but disagrees with the reference: not to be used, however fast it is.")
+    elif fate is Fate.DEVICE_FAILURE and margin is not None and margin >= 0:
+        said.append(f"Shared memory is not the reason: it fits with {size(margin)} to spare.")
     elif fate is Fate.SURVIVED and margin is not None:
         said.append(
             f"It leaves {size(margin)} of the {size(variant.limit_bytes or 0)} that one block may use."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from benchapp.ingest.actions import ingest
 from benchapp.runs.actions import receive
 from benchapp.runs.models import Document as Row
@@ -31,42 +33,40 @@ LOG = "probe: sizeof(SharedStorage)\n<script>alert('log')</script>\n"
 
 def variant(tile, fusion, swap, stages, need, *, limit=LIMIT, output="bf16", schedule="auto"):
     """Findings of one variant up to `fits`."""
-    key = {
-        "family": FAMILY,
-        "inputs": "nvfp4xnvfp4",
-        "output": output,
-        "tile": tile,
-        "cluster": (1, 1, 1),
-        "fusion": fusion,
-        "swap_ab": swap,
-        "schedule": schedule,
-    }
-    found = {"source": "compiler", "tier": "types", "log": "unit.log", "unit": "M128_BS_group2.generated.cu"}
-    return [
-        Finding(**key, stage="candidate", passed=True, source="generator"),
-        Finding(**key, stage="dispatched", passed=True, source="generator"),
-        Finding(**key, stage="compiled", passed=True, **found),
-        Finding(
-            **key,
-            stage="fits",
-            passed=need <= limit,
-            reason=None if need <= limit else "smem_overflow",
-            stages=stages,
-            need_bytes=need,
-            limit_bytes=limit,
-            parts={"operand_a": need - 19_456, "epilogue": 17_408, "padding": 2_048},
-            **found,
-        ),
-    ]
+    candidate = Finding(
+        family=FAMILY,
+        inputs="nvfp4xnvfp4",
+        output=output,
+        tile=tile,
+        cluster=(1, 1, 1),
+        fusion=fusion,
+        swap_ab=swap,
+        schedule=schedule,
+        stage="candidate",
+        passed=True,
+        source="generator",
+    )
+    dispatched = dataclasses.replace(candidate, stage="dispatched", unit="M128_BS_group2.generated.cu")
+    compiled = dataclasses.replace(
+        dispatched, stage="compiled", source="compiler", tier="types", log="unit.log"
+    )
+    fits = dataclasses.replace(
+        compiled,
+        stage="fits",
+        passed=need <= limit,
+        reason=None if need <= limit else "smem_overflow",
+        stages=stages,
+        need_bytes=need,
+        limit_bytes=limit,
+        parts={"operand_a": need - 19_456, "epilogue": 17_408, "padding": 2_048},
+    )
+    return [candidate, dispatched, compiled, fits]
 
 
 def never_dispatched(tile, fusion="none", swap=False):
-    first = variant(tile, fusion, swap, 1, 1)[0]
-    key = {
-        name: getattr(first, name)
-        for name in ("family", "inputs", "output", "tile", "cluster", "fusion", "swap_ab", "schedule")
-    }
-    return [first, Finding(**key, stage="dispatched", passed=False, source="generator", reason="no_dispatch")]
+    candidate = variant(tile, fusion, swap, 1, 1)[0]
+    refused = dataclasses.replace(candidate, stage="dispatched", passed=False, reason="no_dispatch")
+    return [candidate, refused]
 
 
 def survey(version, cutlass, findings, *, arch="sm120", day=1):

@@ -86,7 +86,7 @@ def test_a_page_full_of_variants_and_versions_stays_within_its_queries(client):
     with at_most(12):
         page = client.get("/tiles/")
     assert sum(len(group.rows) for group in page.context["matrix"].groups) == 60
-    tile = Tile.objects.first()
+    tile = Tile.objects.earliest("pk")
     with at_most(8):
         assert client.get(f"/tiles/{tile.pk}/0.9.3/").status_code == 200
 
@@ -124,7 +124,7 @@ def test_evidence_shows_the_ladder_the_bar_and_the_siblings(client, surveyed):
 def test_a_log_is_escaped_on_the_page_and_plain_on_its_own(client, surveyed):
     page = client.get(f"/tiles/{overflowing().pk}/0.6.3/").content.decode()
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page
-    raw = client.get(f"/tiles/log/{EvidenceLog.objects.first().pk}/")
+    raw = client.get(f"/tiles/log/{EvidenceLog.objects.earliest('pk').pk}/")
     assert raw["Content-Type"].startswith("text/plain") and b"<script>alert" in raw.content
 
 

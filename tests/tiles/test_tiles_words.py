@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,7 +134,7 @@ variants = st.builds(
     swap_ab=st.booleans(),
     stage=st.sampled_from(("", *Stage.values)),
     failed_stage=st.sampled_from(("", *Stage.values)),
-    reason=st.sampled_from(("", *Reason.__args__)),
+    reason=st.sampled_from(("", *typing.get_args(Reason))),
     tier=st.sampled_from(("", "types", "full")),
     stages=st.none() | st.integers(0, 12),
     need_bytes=st.none() | st.integers(0, 300_000),
@@ -156,3 +157,12 @@ def test_every_variant_has_exactly_one_fate_and_survivors_got_as_far_as_fits(fou
     for one in found:
         if one.fate is Fate.SURVIVED:
             assert one.reached("fits") and not one.failed_stage and not one.reason
+
+
+def test_a_wrong_result_is_said_to_be_unusable():
+    wrong = dataclasses.replace(in_0_6_3()[0], stage="ran", failed_stage="correct", reason="incorrect")
+    said = words.summary("0.6.3", "sm120", [wrong, *in_0_6_3()[1:]])
+    assert "one computes a wrong result" in said.headline
+    assert "Wrong on the GPU, and not to be used: 128×128×128 none." in said.because
+    assert "One went on to a GPU; none computed a correct result there." in said.beware
+    assert words.explain(wrong, [])[0].startswith("It runs, but disagrees with the reference")

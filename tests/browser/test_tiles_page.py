@@ -1,0 +1,87 @@
+"""The matrix by keyboard, evidence beside it, and its size."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchapp.tiles.models import Tile
+from tests.browser.conftest import PHONE, overflow
+from tests.tiles.surveys import IN_0_6_3, findings_of, store, survey
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def surveyed():
+    for version, day in (("0.6.3", 1), ("0.6.4", 2)):
+        store(survey(version, "4.2.1", findings_of(IN_0_6_3), day=day))
+
+
+def test_the_page_opens_on_the_cell_that_tells_most(open_page, surveyed):
+    page = open_page("/tiles/")
+    assert "14 of 16 variants fit; two miss by 1,024 B" in page.locator(".lede").inner_text()
+    assert "over by 1,024" in page.locator("#evidence").inner_text()
+    current = page.locator("#matrix [aria-current]")
+    assert current.count() == 1 and "short by 1,024 B" in current.get_attribute("title")
+
+
+def test_arrows_move_and_enter_opens_the_evidence_beside(open_page, surveyed):
+    page = open_page("/tiles/")
+    assert page.locator("#matrix .cell[tabindex='0']").count() == 1
+    page.locator("#matrix [aria-current]").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    focused = page.evaluate("document.activeElement.title")
+    assert focused.startswith("128×256×128 none · swap in 0.6.3")
+    page.keyboard.press("Enter")
+    page.locator("#evidence h2", has_text="128×256×128 none · swap").wait_for()
+    assert "cell=" in page.url and "0.6.3" in page.url
+    page.reload()
+    assert "128×256×128 none · swap" in page.locator("#evidence h2").inner_text()
+    page.keyboard.press("Escape")
+    assert not page.locator("#evidence").is_visible()
+    page.reload()
+    assert not page.locator("#evidence").is_visible()
+
+
+def test_a_sibling_opens_in_the_same_place(open_page, surveyed):
+    page = open_page("/tiles/")
+    page.locator("#evidence a[data-evidence]", has_text="finalize · swap").click()
+    page.locator("#evidence h2", has_text="finalize · swap").wait_for()
+    assert "74,752" in page.locator("#evidence .budget-head").inner_text()
+
+
+def test_without_script_a_cell_is_a_link_to_its_evidence(open_page, surveyed):
+    page = open_page("/tiles/", java_script_enabled=False)
+    page.locator("#matrix a.cell").first.click()
+    assert page.url.split("?")[0].endswith("/0.6.3/")
+    assert "needed" in page.locator(".budget-head").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_the_page_without_sideways_scrolling(open_page, surveyed, scheme):
+    page = open_page("/tiles/", viewport=PHONE, color_scheme=scheme)
+    assert overflow(page) <= 0
+    page.locator("#matrix a.cell").first.click()
+    page.wait_for_url("**/tiles/*/0.6.3/")
+    assert overflow(page) <= 0
+
+
+def test_sixty_variants_by_forty_versions_fit_a_desktop_with_the_evidence_open(open_page):
+    tiles = [(m, n, k) for m in (64, 128, 256) for n in (32, 64, 128, 256, 512) for k in (128,)]
+    rows = [(tile, f, s, 3, 98_304) for tile in tiles for f in ("none", "finalize") for s in (False, True)]
+    findings = findings_of(rows)
+    for number in range(40):
+        store(survey(f"0.{number}.18.post1", f"4.{number // 8}.0", findings))
+    page = open_page("/tiles/")
+    assert page.locator("#matrix tbody tr").count() == 60
+    assert page.locator("#matrix .cell").count() == 2400
+    assert overflow(page) <= 0
+    box = page.locator("#matrix").bounding_box()
+    card = page.locator("section.card").first.bounding_box()
+    assert box["x"] + box["width"] <= card["x"] + card["width"]
+    page.mouse.wheel(0, 900)
+    page.wait_for_timeout(200)
+    head = page.locator("#matrix th.col").last.bounding_box()
+    assert 48 <= head["y"] < 120
+    assert Tile.objects.count() == 60
