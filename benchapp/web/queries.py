@@ -15,9 +15,10 @@ from benchapp.catalog.models import Target
 from benchapp.runs.models import Document, Latest, Measurement, Run, State
 from benchapp.runs.queries import active_runs, etag
 from benchapp.runs.ranking import RANKED_OUTCOMES, ranked
-from benchapp.runs.states import ACTIVE
+from benchapp.runs.states import ACTIVE, FINAL
 from benchapp.tiles.models import Stage, Verdict
 from benchapp.tiles.queries import release_order
+from benchapp.trends import utilisation
 
 #: Older failures are history, to be found on the runs page.
 LOOK_BACK = dt.timedelta(days=7)
@@ -90,6 +91,8 @@ class Motion:
 
     runs: list[Run]
     total: int
+    #: of `runs`, those queued behind another run that has not ended
+    waiting: frozenset[int]
     etag: str
     #: changes when results, failures or states may have changed
     pulse: str
@@ -98,6 +101,7 @@ class Motion:
 def motion() -> Motion:
     runs = active_runs(ACTIVE_SHOWN)
     total = len(runs) if len(runs) < ACTIVE_SHOWN else Run.objects.filter(state__in=ACTIVE).count()
+    waiting = frozenset(r.pk for r in runs if r.waits_for is not None and r.waits_for.state not in FINAL)
     shown = [
         (
             r.pk,
@@ -115,7 +119,8 @@ def motion() -> Motion:
     return Motion(
         runs,
         total,
-        etag((shown, total, newest, event)),
+        waiting,
+        etag((shown, total, sorted(waiting), newest, event)),
         etag(([(r.pk, r.state) for r in runs], total, newest, event)).strip('"'),
     )
 
@@ -169,6 +174,8 @@ class Fastest:
     document: Document
     measurement: Measurement
     rate: float
+    #: of the roofline at the datasheet's clock, 0.645 is 64.5 %; None where the device's peak is not known
+    share: float | None
 
 
 def fastest_gemm() -> list[Fastest]:
@@ -185,8 +192,15 @@ def fastest_gemm() -> list[Fastest]:
             .first()
         )
         if best is not None:
-            found.append(Fastest(document, best, best.rate))
+            found.append(Fastest(document, best, best.rate, _share_of_roofline(best)))
     return found
+
+
+def _share_of_roofline(measurement: Measurement) -> float | None:
+    dtype = str(measurement.series.case.params.get("dtype", ""))
+    limit = utilisation.ceiling(measurement.series.target, dtype)
+    percent = utilisation.value("roofline", measurement.median, measurement.flops, measurement.bytes, limit)
+    return None if percent is None else percent / 100
 
 
 def newest_documents(kind: str | None = None) -> list[Document]:

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from benchapp.people.models import Role, User
 from benchapp.runs import actions
 from benchapp.runs.models import Run, State
-from tests.browser.conftest import PHONE, overflow
+from tests.browser.conftest import DESKTOP, PHONE, overflow
 from tests.runs_pages.work import failed_survey, gemm_done, running_survey
 from tests.tiles.surveys import IN_0_6_3, findings_of, store, survey
 
@@ -145,6 +145,9 @@ def test_an_operator_signs_in_and_cancels_a_run_by_keyboard(open_page, live_serv
     page.locator("input[name=password]").fill("correct horse battery")
     page.locator("input[name=password]").press("Enter")
     page.wait_for_url(f"**/runs/{run.pk}/")
+    page.set_viewport_size(PHONE)
+    assert overflow(page) <= 0
+    page.set_viewport_size(DESKTOP)
     expect(page.locator(".top")).to_contain_text("Operator")
     page.get_by_role("button", name="Cancel run").press("Enter")
     expect(page.get_by_role("status").filter(has_text="is asked to stop")).to_be_visible()

@@ -10,7 +10,8 @@ from django.utils import timezone
 from benchapp.alerts.models import Event
 from benchapp.ingest.actions import ingest
 from benchapp.runs import actions
-from benchapp.runs.models import Document, Run, State
+from benchapp.runs.models import Document, Job, Run, State
+from benchapp.runs.requests import request_cpu_gemm
 from benchapp.web import queries
 from tests.ingest.documents import body, gemm, measurement
 from tests.querycount import at_most
@@ -117,6 +118,16 @@ def test_only_what_may_rank_is_the_fastest(client):
     assert "2 without a usable newest result" in page(client)
 
 
+def test_a_share_of_the_roofline_is_said_where_the_peak_is_known(client):
+    recorded(measurement(16, median=1e-5))
+    gemm_done()
+    shares = {str(f.document.target): f.share for f in queries.fastest_gemm()}
+    # 16 × 1024 × 1024 in bf16 moves 2.16 MB: 0.45 µs at the H200's 4.8 TB/s
+    assert shares["NVIDIA H200"] == pytest.approx((2.0 * (16 * 2048 + 1024 * 1024)) / 4.8e12 / 1e-5, rel=1e-3)
+    assert shares["Test CPU"] is None
+    assert page(client).count("of roofline") == 1
+
+
 def test_recorded_data_is_labelled_and_is_no_newest_data(client):
     recorded(measurement())
     html = page(client)
@@ -144,6 +155,14 @@ def test_what_runs_is_not_sent_again_while_nothing_changes(client):
     assert client.get("/now", headers={"If-None-Match": first["ETag"]}).status_code == 304
     Run.objects.filter(pk=run.pk).update(progress_done=20)
     assert client.get("/now", headers={"If-None-Match": first["ETag"]}).status_code == 200
+
+
+def test_a_run_waits_for_another_only_until_that_ended(client):
+    first = running_survey()
+    request_cpu_gemm("cpu-smoke", user=None, source=Job.Source.FIRST_START, waits_for=first)
+    assert f"Waits for run {first.pk} to end." in page(client)
+    actions.fail(first.pk, 1, "x", "It failed.")
+    assert "Waits for run" not in page(client)
 
 
 def test_results_are_announced_when_a_run_ends_and_not_at_every_step(client):
