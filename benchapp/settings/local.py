@@ -49,3 +49,5 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
+# nothing is collected here
+STATIC_ROOT = None  # type: ignore[assignment]

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from django.db.models import Q
 
 from benchapp.catalog.models import Release
-from benchapp.tiles.models import Evidence, Verdict
-from benchapp.tiles.verdict import climb
+from benchapp.tiles.models import Evidence, Stage, Verdict
+from benchapp.tiles.verdict import climb, deciding
 
 DERIVED = (
     "stage", "failed_stage", "reason", "source", "tier", "stages", "need_bytes", "limit_bytes", "found_at"
@@ -46,8 +46,8 @@ def _verdict(release: Release, tile_id: int, findings: list[Evidence]) -> Verdic
     highest, stopped = climb(findings)
     basis = stopped or highest
     assert basis is not None  # a tile without findings has no verdict
-    sized = [finding for finding in (stopped, highest) if finding and finding.need_bytes is not None]
-    size = sized[0] if sized else None
+    # what it needs stays known, whatever came of it on a device
+    size = deciding(findings).get(Stage.FITS)
     return Verdict(
         tile_id=tile_id,
         release=release,
