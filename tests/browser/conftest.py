@@ -86,7 +86,7 @@ def open_page(browser: Browser, live_server) -> Iterator[OpenPage]:
         watch = Watch(context, urlsplit(live_server.url).netloc)
         opened.append((context, watch))
         page = context.new_page()
-        page.watch = watch
+        page.watch = watch  # type: ignore[attr-defined]
         page.goto(path)
         return page
 

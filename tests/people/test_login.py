@@ -3,6 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test import Client, RequestFactory
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.django_db
 WRONG = "This name and password do not belong together."
 
 
-def try_login(client: Client, name: str, password: str, **extra: str):
+def try_login(client: Client, name: str, password: str, **extra: Any):
     return client.post("/login/", {"username": name, "password": password}, **extra)
 
 
@@ -129,7 +131,7 @@ def test_a_session_known_before_login_opens_nothing_after(make_user, password):
     try_login(client, "ann", password)
     assert client.session.session_key != planted
     stranger = Client()
-    stranger.cookies["sessionid"] = planted
+    stranger.cookies["sessionid"] = planted or ""
     assert stranger.get("/people/tokens/").status_code == 302
 
 

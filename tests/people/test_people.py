@@ -3,6 +3,8 @@
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 
+from typing import Any
+
 import pytest
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection, transaction
@@ -134,7 +136,7 @@ def walk_every_action(admin: User) -> dict[str, str]:
     """Do each action once; returns what each wrote into the audit."""
     written: dict[str, str] = {}
 
-    def did(name: str, *arguments: object) -> object:
+    def did(name: str, *arguments: object) -> Any:
         before = AuditEntry.objects.count()
         result = getattr(actions, name)(*arguments)
         assert AuditEntry.objects.count() == before + 1, name
