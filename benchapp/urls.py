@@ -2,6 +2,7 @@
 
 from django.urls import include, path
 
+handler500 = "benchapp.web.views.server_error"
 urlpatterns = [
     path("", include("benchapp.web.urls")),
     path("", include("benchapp.people.urls")),

@@ -16,6 +16,8 @@ from benchapp.people.models import User
 from benchapp.runs import partitions
 from benchapp.runs.actions import end, lock, receive
 from benchapp.runs.models import Document, Run, State
+from benchapp.runs.summary import benchmark_line
+from benchapp.tiles.summary import survey_line
 
 STORED_NOTHING = "stored_nothing"
 DOCUMENT_REJECTED = "document_rejected"
@@ -71,6 +73,7 @@ def _accept(document_id: int, document: schema.Document) -> Document:
         "measurements": measurements.store(row, document, target),
         "findings": findings.store(row, document),
     }
+    row.facts["summary"] = survey_line(row) if document.evidence else benchmark_line(row)
     row.save(update_fields=["target", "stack", "kind", "schema_version", "state", "facts"])
     Document.objects.filter(pk=row.pk).update(ingested_at=Now())
     if run is not None:

@@ -11,8 +11,6 @@ from benchapp.ingest.actions import ingest_file
 from benchapp.runs.actions import lock
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.requests import request_cpu_gemm, request_survey
-from benchapp.runs.summary import benchmark_line
-from benchapp.tiles.summary import survey_line
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +43,7 @@ def ask() -> list[Run]:
 
 def result_line(run: Run) -> str:
     """What came of a run that has ended, in one line."""
-    document = run.documents.filter(state=Document.State.ACCEPTED).select_related("stack", "target").first()
+    document = run.documents.filter(state=Document.State.ACCEPTED).first()
     if run.state != State.DONE or document is None:
         return f"{run.job.title}: {run.state}. {run.failure}"
-    return survey_line(document) if run.kind == Run.Kind.TILES else benchmark_line(document)
+    return str(document.facts["summary"])

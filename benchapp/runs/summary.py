@@ -13,7 +13,8 @@ def benchmark_line(document: Document) -> str:
     assert document.stack is not None and document.target is not None  # accepted documents have both
     rows = list(Measurement.objects.filter(document=document).select_related("series__case"))
     outcomes = Counter(row.outcome for row in rows)
-    words = [f"{len(rows)} cases", *(f"{count} {outcome}" for outcome, count in outcomes.most_common())]
+    words = [f"{len(rows)} case{'s' * (len(rows) != 1)}"]
+    words += [f"{count} {outcome}" for outcome, count in outcomes.most_common()]
     rates = [
         (row.flops / row.median, row.series.case.label)
         for row in rows

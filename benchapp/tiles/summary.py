@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from benchapp.runs.models import Document
 from benchapp.tiles.models import Evidence, Stage, Tile
 from benchapp.tiles.verdict import climb
+from benchapp.web.templatetags.units import operands
 
 #: (M, N, K, cluster, fusion, swap, schedule): a variant, whatever its output type
 Variant = tuple[int, int, int, str, str, bool, str]
@@ -18,9 +19,9 @@ def survey_line(document: Document) -> str:
     findings: dict[str, dict[Variant, list[Evidence]]] = defaultdict(lambda: defaultdict(list))
     evidence = Evidence.objects.filter(document=document).select_related("tile").defer("detail", "parts")
     for finding in evidence.order_by("id"):
-        findings[_operands(finding.tile.inputs)][_variant(finding.tile)].append(finding)
+        findings[finding.tile.inputs][_variant(finding.tile)].append(finding)
     assert document.stack is not None and document.target is not None  # accepted documents have both
-    families = "; ".join(f"{inputs}: {_fates(found.values())}" for inputs, found in _by_size(findings))
+    families = "; ".join(f"{_name(inputs)}: {_fates(found.values())}" for inputs, found in _by_size(findings))
     return f"survey flashinfer={document.stack.components['flashinfer']} {document.target.arch} {families}"
 
 
@@ -30,10 +31,8 @@ def _by_size(
     return sorted(findings.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def _operands(inputs: str) -> str:
-    """nvfp4xnvfp4 is nvfp4; unlike operands keep both names."""
-    a, _, b = inputs.partition("x")
-    return a if a == b else inputs
+def _name(inputs: str) -> str:
+    return operands(inputs).replace(" × ", "x")
 
 
 def _variant(tile: Tile) -> Variant:

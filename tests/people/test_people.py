@@ -2,7 +2,6 @@
 
 import inspect
 from concurrent.futures import ThreadPoolExecutor
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,8 @@
 """`python -m workers.bench COMMAND …`: runs one bench and writes its document.
 
 A bench's own module offers `add_arguments(parser)` and `run(args) -> Document`. It finds the common
-arguments in `args.progress` (a path or None) and `args.command_line`, and is imported only when its
-command is asked for, because each needs other things of its Python.
+arguments in `args.progress` (a path or None), and is imported only when its command is asked for,
+because each needs other things of its Python.
 
 Exit status: 0 done, 1 a failure a person can act on, 2 usage, 130 interrupted, 143 terminated.
 """
@@ -62,13 +62,12 @@ def _run(command: str, argv: Sequence[str]) -> int:
     module_name, about = COMMANDS[command]
     module = importlib.import_module(module_name)
     parser = argparse.ArgumentParser(prog=f"python -m workers.bench {command}", description=about)
-    parser.add_argument("--out", required=True, metavar="FILE", help="where the document goes; - is stdout")
+    parser.add_argument("--out", default="-", metavar="FILE", help="of the document (default: stdout)")
     parser.add_argument(
         "--progress", type=Path, metavar="FILE", help="append lines of JSON about the progress"
     )
     module.add_arguments(parser)
     args = parser.parse_args(argv)
-    args.command_line = ("python", "-m", "workers.bench", command, *argv)
     try:
         for path in (args.progress, None if args.out == "-" else Path(args.out)):
             _check_writable(path)

@@ -12,6 +12,7 @@ import dataclasses
 import datetime as dt
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -184,7 +185,8 @@ class Document:
 
     def dumps(self) -> str:
         """JSON with sorted keys; NaN and infinities are refused."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True, allow_nan=False, separators=(",", ":"))
+        # asdict() would copy every value first, which takes three times as long
+        return json.dumps(self, default=_fields, sort_keys=True, allow_nan=False, separators=(",", ":"))
 
     def write(self, path: Path) -> None:
         """Write beside `path` and rename, so that a reader never sees half a document."""
@@ -194,6 +196,10 @@ class Document:
             out.flush()
             os.fsync(out.fileno())
         aside.replace(path)
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    return {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
 
 
 def now() -> str:
@@ -210,7 +216,10 @@ class BenchError(Exception):
 
 
 class Progress:
-    """Lines of JSON for whoever watches: {"done", "total", "message"} or {"error": {"code", "message"}}."""
+    """Lines of JSON for whoever watches: {"done", "total", "message"} or {"error": {"code", "message"}}.
+
+    Each step is a line on standard error too, for the log.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -222,6 +231,7 @@ class Progress:
             out.write(json.dumps(payload) + "\n")
 
     def step(self, done: int, total: int, message: str) -> None:
+        print(f"{now()} {done}/{total} {message}", file=sys.stderr, flush=True)
         self._line({"done": done, "total": total, "message": message})
 
     def error(self, error: BenchError) -> None:

@@ -12,7 +12,13 @@ from workers.bench.tiles import arches, survey
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--flashinfer", required=True, metavar="VERSION", help="e.g. 0.6.3")
     parser.add_argument("--arch", required=True, help=f"one of {', '.join(arches.ARCHES)}")
-    parser.add_argument("--cache", required=True, type=Path, metavar="DIR", help="kept between surveys")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=Path("tilewatch-cache"),
+        metavar="DIR",
+        help="kept between surveys (default: %(default)s)",
+    )
     parser.add_argument(
         "--wheel", type=Path, metavar="FILE", help="take this wheel instead of downloading one"
     )
@@ -27,8 +33,15 @@ def run(args: argparse.Namespace) -> Document:
         wheel=args.wheel,
         jobs=args.jobs,
         progress=Progress(args.progress),
-        command=args.command_line,
+        command=_command(args),
     )
+
+
+def _command(args: argparse.Namespace) -> tuple[str, ...]:
+    """What repeats the survey anywhere: no folder of this machine in it."""
+    wheel = ("--wheel", args.wheel.name) if args.wheel else ()
+    chosen = ("--flashinfer", args.flashinfer, "--arch", args.arch, *wheel)
+    return ("python", "-m", "workers.bench", "tiles", *chosen)
 
 
 def _count(text: str) -> int:

@@ -31,10 +31,6 @@ class Command(BaseCommand):
             elif not new:
                 self.stdout.write(f"{path}: known already as document {document.pk}, nothing changed")
             else:
-                facts = document.facts
-                self.stdout.write(
-                    f"{path}: document {document.pk}, "
-                    f"{facts['measurements']:,} measurements, {facts['findings']:,} findings"
-                )
+                self.stdout.write(f"{path}: document {document.pk}, {document.facts['summary']}")
         if refused:
             raise CommandError(f"{refused} of {len(options['files'])} files were refused.")

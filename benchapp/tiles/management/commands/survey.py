@@ -12,7 +12,6 @@ from django.core.management.base import BaseCommand, CommandError
 from benchapp.runs.models import Document, Job, State
 from benchapp.runs.requests import request_survey
 from benchapp.runs.watch import wait_for
-from benchapp.tiles.summary import survey_line
 
 
 class Command(BaseCommand):
@@ -42,8 +41,8 @@ class Command(BaseCommand):
         run = wait_for(run, self.stderr.write)
         if run.state != State.DONE:
             raise CommandError(run.failure or f"run {run.pk} was {run.state}")
-        document = run.documents.select_related("stack", "target").get(state=Document.State.ACCEPTED)
-        said.write(survey_line(document) + "\n")
+        document = run.documents.get(state=Document.State.ACCEPTED)
+        said.write(document.facts["summary"] + "\n")
         if options["json"] == "-":
             sys.stdout.write(json.dumps(json.loads(bytes(document.body)), indent=1) + "\n")
         elif options["json"]:

@@ -143,7 +143,6 @@
     const spec = JSON.parse(source.textContent);
     const colour = colours();
     charts.get(figure)?.destroy();
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     charts.set(figure, new Chart(canvas, {
       type: spec.type || "line",
       data: { labels: spec.x.labels, datasets: spec.series.map((series, index) => dataset(series, index, colour)) },
@@ -151,7 +150,7 @@
       options: {
         responsive: true,
         maintainAspectRatio: false,
-        animation: still || charts.has(figure) ? false : { duration: 250 },
+        animation: false,
         interaction: { mode: "nearest", intersect: false },
         font: { family: getComputedStyle(document.body).fontFamily },
         scales: { x: axis(spec.x, colour, true), y: axis(spec.y, colour, false) },
