@@ -200,5 +200,5 @@ def test_a_full_disk_while_compiling_is_one_sentence_and_no_verdict(
         env={"CUDA_HOME": str(home)},
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.startswith("error: The disk became full while nvcc compiled")
+    assert "\nerror: The disk became full while nvcc compiled" in done.stderr
     assert list((cache_folder / "verdicts").iterdir()) == []

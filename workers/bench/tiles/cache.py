@@ -19,6 +19,9 @@ from typing import Any
 
 from workers.bench.document import BenchError
 
+# What a survey writes for a while: nvcc's temporary files are some 15 MB a compilation.
+WORK_BYTES = 100_000_000
+
 
 class Cache:
     def __init__(self, root: Path) -> None:
@@ -32,7 +35,10 @@ class Cache:
             ) from error
 
     def need_free(self, size: int, what: str) -> None:
-        """BenchError unless `size` bytes are free."""
+        """BenchError unless `size` bytes are free.
+
+        Also asked after a child failed without a reason: on a full disk even its complaint may be lost.
+        """
         free = shutil.disk_usage(self.root).free
         if free < size:
             raise BenchError(

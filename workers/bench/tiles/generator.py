@@ -9,13 +9,14 @@ from pathlib import Path
 from workers.bench.document import BenchError
 from workers.bench.tiles import children, instantiations
 from workers.bench.tiles.arches import Arch
+from workers.bench.tiles.cache import WORK_BYTES, Cache
 from workers.bench.tiles.instantiations import Unit
 from workers.bench.tiles.sources import MODULES, Sources
 
 _CHILD = Path(__file__).with_name("run_generator.py")
 
 
-def generate(sources: Sources, arch: Arch, nvcc_version: str, scratch: Path) -> list[Unit]:
+def generate(cache: Cache, sources: Sources, arch: Arch, nvcc_version: str, scratch: Path) -> list[Unit]:
     """Units of the surveyed families, in the order of their names. BenchError if there is none."""
     output = scratch / "generated"
     output.mkdir()
@@ -26,6 +27,7 @@ def generate(sources: Sources, arch: Arch, nvcc_version: str, scratch: Path) -> 
         timeout=120,
     )
     if ended.returncode != 0:
+        cache.need_free(WORK_BYTES, "the generator")
         said = ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"]
         raise BenchError(
             "generator_failed", f"The generator of flashinfer {sources.version} failed: {said[-1][:300]}"

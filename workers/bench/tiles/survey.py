@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workers.bench.document import Document, Finding, Progress, Target, now
 from workers.bench.tiles import arches, findings, generator, sources, toolchain, verdicts, versions
-from workers.bench.tiles.cache import Cache
+from workers.bench.tiles.cache import WORK_BYTES, Cache
 from workers.bench.tiles.compiler import Frontend
 
 # Shares of the whole, in percent, so that the total is known from the start.
@@ -33,6 +33,7 @@ def run(
     version, arch = versions.normalise(flashinfer), arches.find(arch_name)
     cache = Cache(cache_folder)
     with cache.scratch() as scratch:
+        cache.need_free(WORK_BYTES, "a survey")
         progress.step(_SOURCES, _ALL, f"looking for flashinfer {version}")
         tree = sources.obtain(
             cache,
@@ -46,7 +47,7 @@ def run(
             cache, arch, scratch, os.environ, lambda: progress.step(_TOOLCHAIN, _ALL, "downloading nvcc")
         )
         progress.step(_GENERATE, _ALL, f"running the generator of flashinfer {version}")
-        units = generator.generate(tree, arch, tools.version, scratch)
+        units = generator.generate(cache, tree, arch, tools.version, scratch)
         frontend = Frontend(tools, tree, arch, generator.defines(tree, arch))
         with cache.lock(f"compile-{tree.digest[:32]}-{arch.name}"):
             found = verdicts.find(

@@ -19,7 +19,7 @@ from typing import Any
 
 from workers.bench.document import BenchError
 from workers.bench.tiles import compiler, probe_lines
-from workers.bench.tiles.cache import Cache
+from workers.bench.tiles.cache import WORK_BYTES, Cache
 from workers.bench.tiles.children import Child, Ended
 from workers.bench.tiles.compiler import Frontend, Part
 from workers.bench.tiles.instantiations import Instantiation, Unit, Variant
@@ -91,7 +91,7 @@ def find(
     if pending:
         kernels = sum(len(unit.instantiations) for unit in pending)
         progress(len(verdicts), f"compiling {len(pending)} of {len(units)} files, {kernels} kernels")
-        _Search(frontend, scratch, done).run(batches(pending), jobs)
+        _Search(frontend, cache, scratch, done).run(batches(pending), jobs)
     return verdicts
 
 
@@ -115,9 +115,14 @@ def batches(units: Sequence[Unit]) -> list[list[Part]]:
 
 class _Search:
     def __init__(
-        self, frontend: Frontend, scratch: Path, done: Callable[[Unit, UnitVerdict, bool], None]
+        self,
+        frontend: Frontend,
+        cache: Cache,
+        scratch: Path,
+        done: Callable[[Unit, UnitVerdict, bool], None],
     ) -> None:
         self._frontend = frontend
+        self._cache = cache
         self._scratch = scratch
         self._done = done
         self._open: dict[str, _Open] = {}
@@ -150,6 +155,7 @@ class _Search:
         if ended.returncode == 0:
             self._passed(parts, compiler.ptx(folder))
             return
+        self._cache.need_free(WORK_BYTES, "nvcc")
         found = compiler.diagnostics(ended.stderr, {part.unit.name for part in parts})
         rest = [self._blame(part, found) for part in parts]
         if rest != parts:
