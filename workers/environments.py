@@ -65,10 +65,16 @@ def build(folder: Path, wanted: list[str], extra_index: str | None) -> int:
     folder.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-m", "venv", str(aside)], check=True)
     install = [str(python_of(aside)), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    install.append("--only-binary=:all:")
+    steps = [[*install, *wanted]]
     if extra_index:
-        # the index may be out of reach, and then the ordinary one must do; do not wait long for it
-        install += ["--extra-index-url", extra_index, "--retries", "1", "--timeout", "30"]
-    code = subprocess.run([*install, "--only-binary=:all:", *wanted], check=False).returncode
+        # Only for what the recipe names, since the index may be out of reach and each package asks it
+        # anew; then the ordinary index must do, and brings the rest in any case.
+        hurry = ["--extra-index-url", extra_index, "--retries", "1", "--timeout", "30"]
+        steps.insert(0, [*install, "--no-deps", *hurry, *wanted])
+    code = 0
+    for step in steps:
+        code = code or subprocess.run(step, check=False).returncode
     if code == 0:
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)

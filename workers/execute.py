@@ -19,7 +19,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 
 from benchapp.runs import actions
 from benchapp.runs.actions import Beat, Progress
-from benchapp.runs.models import Run
+from benchapp.runs.models import Run, State
 from workers import child, environments, lease, spool
 from workers.celery import stopping
 from workers.child import Failure
@@ -59,8 +59,17 @@ def work(queue: str) -> None:
     spool.flush(settings.HOME / "spool")
     name = worker_name(queue)
     actions.release(name)
+    _sweep_folders()
     while not stopping.is_set() and (run := actions.claim(queue, name)) is not None:
         execute(run)
+
+
+def _sweep_folders() -> None:
+    """Remove the folders of attempts that are over; a worker that was killed could not."""
+    running = {f"{run.pk}-{run.attempt}" for run in Run.objects.filter(state=State.RUNNING)}
+    for folder in (settings.HOME / "work").glob("*-*"):
+        if folder.name not in running:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def execute(run: Run) -> None:
