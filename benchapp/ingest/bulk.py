@@ -12,37 +12,57 @@ from django.db import connection
 
 
 def copy(table: str, columns: dict[str, str], rows: Iterable[Sequence[Any]]) -> None:
-    """Binary COPY of rows; `columns` maps each column to its Postgres type."""
+    """Binary COPY of rows; `columns` maps each column to its Postgres type. Raises Django's DatabaseError."""
     names = ", ".join(f'"{name}"' for name in columns)
     statement = f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)"
-    with connection.cursor() as cursor, cursor.copy(statement) as sink:
+    # Django wraps the errors of execute, not those of copy
+    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as sink:
         sink.set_types(list(columns.values()))
         for row in rows:
             sink.write_row(row)
 
 
-def upsert(
-    table: str, columns: dict[str, str], key: Sequence[str], rows: Sequence[Sequence[Any]]
-) -> dict[tuple[Any, ...], int]:
-    """Insert the rows whose key is not there yet; return the id of each row by its key."""
-    if not rows:
+Key = tuple[Any, ...]
+
+
+def find(table: str, columns: dict[str, str], keys: Sequence[Key]) -> dict[Key, int]:
+    """The ids of the rows that have these keys, by key; `columns` are the key's, with their types."""
+    if not keys:
         return {}
     names = ", ".join(f'"{name}"' for name in columns)
-    arrays = ", ".join(f"%s::{kind}[]" for kind in columns.values())
-    values = [list(column) for column in zip(*rows, strict=True)]
-    positions = [list(columns).index(name) for name in key]
-    keys = [values[position] for position in positions]
-    key_names = ", ".join(f'"{name}"' for name in key)
-    key_arrays = ", ".join(f"%s::{columns[name]}[]" for name in key)
-    insert = (
-        f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays}) ON CONFLICT ({key_names}) DO NOTHING"
-    )
-    wanted = f"SELECT * FROM unnest({key_arrays})"
-    select = f"SELECT id, {key_names} FROM {table} WHERE ({key_names}) IN ({wanted})"
+    wanted = ", ".join(f"%s::{kind}[]" for kind in columns.values())
     with connection.cursor() as cursor:
-        cursor.execute(insert, values)
-        cursor.execute(select, keys)
+        cursor.execute(
+            f"SELECT id, {names} FROM {table} WHERE ({names}) IN (SELECT * FROM unnest({wanted}))",
+            [list(column) for column in zip(*keys, strict=True)],
+        )
         return {tuple(row[1:]): row[0] for row in cursor.fetchall()}
+
+
+def upsert(
+    table: str, columns: dict[str, str], key: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> dict[Key, int]:
+    """Insert the rows whose key is not there yet; return the id of each row by its key.
+
+    Looks first: most rows are there from the night before, and an insert that finds a conflict costs
+    several times a look.
+    """
+    key_columns = {name: columns[name] for name in key}
+    positions = [list(columns).index(name) for name in key]
+    by_key = {tuple(row[position] for position in positions): row for row in rows}
+    known = find(table, key_columns, list(by_key))
+    missing = [row for found, row in by_key.items() if found not in known]
+    if not missing:
+        return known
+    names, key_names = (", ".join(f'"{name}"' for name in listed) for listed in (columns, key))
+    arrays = ", ".join(f"%s::{kind}[]" for kind in columns.values())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays}) "
+            f"ON CONFLICT ({key_names}) DO NOTHING",
+            [list(column) for column in zip(*missing, strict=True)],
+        )
+    return known | find(table, key_columns, [found for found in by_key if found not in known])
 
 
 def next_ids(sequence: str, count: int) -> list[int]:

@@ -56,15 +56,17 @@ def series_of(document: schema.Document, target: Target) -> list[int]:
     """The series id of each measurement, in the document's order."""
     configuration = configuration_of(document)
     digests = [case_digest(item.kind, item.params) for item in document.measurements]
-    cases = {
+    case_ids = bulk.find("catalog_case", {"digest": "text"}, [(key,) for key in dict.fromkeys(digests)])
+    unknown = {
         key: (key, item.kind, json.dumps(item.params), case_label(item.kind, item.params))
         for key, item in zip(digests, document.measurements, strict=True)
+        if (key,) not in case_ids
     }
-    case_ids = bulk.upsert(
+    case_ids |= bulk.upsert(
         "catalog_case",
         {"digest": "text", "kind": "text", "params": "jsonb", "label": "text"},
         ["digest"],
-        list(cases.values()),
+        list(unknown.values()),
     )
     keys = [
         (case_ids[key,], target.pk, configuration.pk, item.backend or "", item.metric)

@@ -1,0 +1,23 @@
+"""The benchmarks, in the order in which they run: each is a module of this package with a `run`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+
+from bench.result import Result, Skipped
+from bench.stand import Stand
+
+BENCHMARKS = {
+    "ingest": "taking in documents, against a bare COPY of their rows",
+    "pages": "every page on a full database, against /healthz",
+    "claims": "claiming a run and delivering its document, against a bare UPDATE … RETURNING",
+    "dispatch": "a document through broker and worker, against the same work in place",
+    "survey": "a survey that is cached already, against the start of Python",
+}
+
+
+def load(name: str) -> Callable[[Stand], Iterator[Result | Skipped]]:
+    """Import a benchmark; only after Django is set up, since most import its models."""
+    run: Callable[[Stand], Iterator[Result | Skipped]] = importlib.import_module(f"bench.{name}").run
+    return run
