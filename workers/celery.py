@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 
 from celery.signals import worker_process_init, worker_ready, worker_shutting_down
 
 from benchapp.celery import app
 from benchapp.local.exec_child import die_with_parent
+from benchapp.runs.broker import WORK_TASK
+from workers.stopping import stopping
 
 app.conf.include = ["workers.tasks"]
-
-#: Set when this worker is asked to stop; its pool process inherits it and puts its run back.
-stopping = multiprocessing.Event()
 
 
 @worker_process_init.connect
@@ -29,7 +27,5 @@ def _stop(**kwargs: object) -> None:
 
 @worker_ready.connect
 def _look_for_work(sender: object, **kwargs: object) -> None:
-    from workers.tasks import work
-
     for queue in sender.task_consumer.queues:  # type: ignore[attr-defined]
-        work.apply_async(args=(queue.name,), queue=queue.name)
+        app.send_task(WORK_TASK, args=(queue.name,), queue=queue.name)

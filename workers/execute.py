@@ -21,8 +21,8 @@ from benchapp.runs import actions
 from benchapp.runs.actions import Beat, Progress
 from benchapp.runs.models import Run, State
 from workers import child, environments, lease, spool
-from workers.celery import stopping
 from workers.child import Failure
+from workers.stopping import stopping
 
 logger = logging.getLogger(__name__)
 

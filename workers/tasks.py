@@ -5,11 +5,12 @@ from __future__ import annotations
 from celery import shared_task
 from django.db import InterfaceError, OperationalError
 
+from benchapp.runs.broker import WORK_TASK
 from workers import execute
 
 
 @shared_task(
-    name="workers.work",
+    name=WORK_TASK,
     # Postgres away: come back. Losing this retry costs no more than the time to the next sweep.
     autoretry_for=(OperationalError, InterfaceError),
     max_retries=None,
