@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from bench.fill import Refused, fill
@@ -55,3 +59,33 @@ def test_pages_of_a_full_database_stay_within_their_queries(client):
     for path, limit in LIMITS.items():
         with at_most(limit):
             assert client.get(path).status_code == 200
+
+
+def command(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", "fill", *arguments],
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_command_fills_the_database_it_is_pointed_at_and_refuses_a_real_one(child_environment):
+    ended = command(child_environment, "--measurements", "50")
+    assert ended.returncode == 0, ended.stderr
+    assert "50 measurements and 0 findings in 1 documents, 1 of them new" in ended.stdout
+    receive(body(gemm()), origin=Document.Origin.FILE, name="mine.json")
+    ended = command(child_environment, "--measurements", "60")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Not filled: this database holds 1 document that nobody generated")
+    assert Measurement.objects.count() == 50
+
+
+def test_a_database_that_does_not_answer_is_said_so(child_environment):
+    ended = command(child_environment | {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none"})
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Not filled: the database of DATABASE_URL or of a running")
+    assert "Traceback" not in ended.stderr
