@@ -66,8 +66,10 @@ def work(queue: str) -> None:
 
 def _sweep_folders() -> None:
     """Remove the folders of attempts that are over; a worker that was killed could not."""
+    # listed first: what is claimed after the look at Postgres is not among them
+    folders = list((settings.HOME / "work").glob("*-*"))
     running = {f"{run.pk}-{run.attempt}" for run in Run.objects.filter(state=State.RUNNING)}
-    for folder in (settings.HOME / "work").glob("*-*"):
+    for folder in folders:
         if folder.name not in running:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import DataError, IntegrityError, transaction
 from django.db.models.functions import Now
 
 from benchapp.alerts.actions import raise_event
@@ -16,6 +16,7 @@ from benchapp.people.models import User
 from benchapp.runs import partitions
 from benchapp.runs.actions import end, lock, receive
 from benchapp.runs.models import Document, Run, State
+from benchapp.runs.states import may_move
 from benchapp.runs.summary import benchmark_line
 from benchapp.tiles.summary import survey_line
 
@@ -26,7 +27,8 @@ DOCUMENT_REJECTED = "document_rejected"
 def ingest(document_id: int) -> Document:
     """Ingest one inbox row; a row that was dealt with before stays as it is.
 
-    A faulty document is kept as rejected with its fault, and its run fails with the same sentence.
+    A faulty document is kept as rejected with its fault, and its run fails with the same sentence. Where
+    the database itself is in trouble its error is raised, and the row stays in the inbox for the next try.
     """
     row = Document.objects.get(pk=document_id)
     if row.state != Document.State.RECEIVED:
@@ -39,9 +41,7 @@ def ingest(document_id: int) -> Document:
         return _accept(document_id, document)
     except schema.Fault as fault:
         return _reject(document_id, str(fault))
-    except DatabaseError as error:
-        if error.__cause__ is not None and getattr(error.__cause__, "sqlstate", None) is None:
-            raise  # the server went away: the row stays in the inbox for the next try
+    except (DataError, IntegrityError) as error:
         return _reject(document_id, f"document: the database refused it: {str(error).splitlines()[0]}")
 
 
@@ -104,6 +104,26 @@ def _reject(document_id: int, fault: str) -> Document:
     if run is not None and run.state == State.DELIVERED:
         end(run, State.FAILED, DOCUMENT_REJECTED, f"The document it delivered was refused: {fault}")
     return row
+
+
+@transaction.atomic
+def _reopen(document_id: int) -> None:
+    row = Document.objects.select_for_update().get(pk=document_id)
+    if row.state != Document.State.REJECTED:
+        return
+    row.state, row.fault = Document.State.RECEIVED, ""
+    row.save(update_fields=["state", "fault"])
+    run = Run.objects.select_for_update().get(pk=row.run_id) if row.run_id else None
+    if run is not None and may_move(run.state, State.DELIVERED):
+        run.state = State.DELIVERED
+        run.save(update_fields=["state"])
+    audit.record(None, "ingest_again", f"document {row.pk}")
+
+
+def ingest_again(document_id: int) -> Document:
+    """Try a rejected document once more, after the schema changed."""
+    _reopen(document_id)
+    return ingest(document_id)
 
 
 class Unreadable(Exception):

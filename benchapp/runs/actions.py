@@ -20,7 +20,7 @@ from benchapp.people.models import User
 from benchapp.runs import broker
 from benchapp.runs.models import Attempt, Document, Job, Run, State
 from benchapp.runs.signals import run_ended
-from benchapp.runs.states import ACTIVE, FINAL, MOVES
+from benchapp.runs.states import ACTIVE, FINAL, may_move
 
 BUILD_QUEUE = "build"
 CPU_QUEUE = "cpu"
@@ -182,7 +182,7 @@ def deliver(run_id: int, attempt: int, body: bytes) -> Document:
         return document
     if not created and document.state != Document.State.RECEIVED:
         return document
-    if State.DELIVERED in MOVES[State(run.state)]:
+    if may_move(run.state, State.DELIVERED):
         run.state = State.DELIVERED
         run.failure_code = run.failure = ""
         run.save(update_fields=["state", "failure_code", "failure"])
@@ -228,7 +228,7 @@ def cancel(run: Run, user: User) -> bool:
 
 def end(run: Run, state: State, code: str = "", sentence: str = "") -> None:
     """Move a locked run to a final state, wake what waited for it, and tell listeners after commit."""
-    if state not in MOVES[State(run.state)]:
+    if not may_move(run.state, state):
         raise ValueError(f"run {run.pk}: {run.state} → {state} is not a legal move")
     run.state, run.failure_code, run.failure = state, code, sentence
     run.save(update_fields=["state", "failure_code", "failure"])
@@ -251,6 +251,7 @@ def put_back(run_id: int, attempt: int) -> None:
         _close_attempt(run_id, attempt, "put back")
         run.state = State.QUEUED
         run.save(update_fields=["state"])
+        broker.wake([run.queue])
 
 
 @transaction.atomic

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import Now
 
 from benchapp.catalog.models import Recipe, Series, Stack, Target
 
@@ -145,7 +146,7 @@ class Document(models.Model):
     target = models.ForeignKey(Target, on_delete=models.PROTECT, null=True)
     stack = models.ForeignKey(Stack, on_delete=models.PROTECT, null=True)
     facts = models.JSONField(default=dict, help_text="command, times, costs: all but the bulk")
-    received_at = models.DateTimeField(auto_now_add=True)
+    received_at = models.DateTimeField(db_default=Now())
     ingested_at = models.DateTimeField(null=True)
 
     class Meta:

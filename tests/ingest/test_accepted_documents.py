@@ -123,7 +123,7 @@ def test_the_command_takes_files_and_names_the_ones_it_refuses(
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_bytes(body(gemm()))
     bad.write_text("{}")
-    with pytest.raises(CommandError, match="1 of 2 files were refused"):
+    with pytest.raises(CommandError, match="1 of 2 documents were refused"):
         call_command("ingest", good, bad)
     said = capsys.readouterr()
     assert "gemm torch=2.13.0 x86_64: 1 case, 1 ok, best 33.6 GFLOP/s" in said.out

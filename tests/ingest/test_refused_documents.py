@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.db import OperationalError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchapp.alerts.models import Event
 from benchapp.catalog.models import Case, Target
-from benchapp.ingest import schema
+from benchapp.ingest import measurements, schema
 from benchapp.ingest.actions import Unreadable, ingest, ingest_file
-from benchapp.runs.actions import receive
-from benchapp.runs.models import Document, Measurement
+from benchapp.runs.actions import Request, claim, deliver, receive, request_run
+from benchapp.runs.models import Document, Job, Measurement, Run, State
 from tests.ingest.documents import body, broken, gemm, measurement
 
 pytestmark = pytest.mark.django_db
@@ -100,6 +103,35 @@ def test_one_bad_measurement_among_good_ones_stores_none():
     row = take_in(broken(gemm(measurement(1), measurement(2)), ["measurements", 1, "flops"], -1))
     assert row.fault.startswith("measurements[1].flops: ")
     assert not Measurement.objects.exists()
+
+
+def test_a_rejected_document_may_be_tried_again_once_the_schema_allows_it(monkeypatch: pytest.MonkeyPatch):
+    request = Request(Run.Kind.GEMM, "a test", "cpu", {"torch": "2.13.0"}, {})
+    run, _ = request_run(request, user=None, source=Job.Source.COMMAND)
+    claim("cpu", "w")
+    with monkeypatch.context() as older:
+        older.setattr(schema, "EPOCH", dt.datetime(2026, 12, 1, tzinfo=dt.UTC))
+        row = ingest(deliver(run.pk, 1, body(gemm())).pk)
+    run.refresh_from_db()
+    assert (row.state, run.state) == (Document.State.REJECTED, State.FAILED)
+    call_command("ingest", "--again")
+    row.refresh_from_db()
+    run.refresh_from_db()
+    assert (row.state, row.fault) == (Document.State.ACCEPTED, "")
+    assert (run.state, run.failure) == (State.DONE, "")
+
+
+def test_trouble_of_the_database_leaves_the_document_in_the_inbox(monkeypatch: pytest.MonkeyPatch):
+    def full(*args: object) -> int:
+        raise OperationalError("could not extend file: No space left on device")
+
+    row, _ = receive(body(gemm()), origin=Document.Origin.FILE)
+    with monkeypatch.context() as trouble, pytest.raises(OperationalError):
+        trouble.setattr(measurements, "store", full)
+        ingest(row.pk)
+    row.refresh_from_db()
+    assert row.state == Document.State.RECEIVED
+    assert ingest(row.pk).state == Document.State.ACCEPTED
 
 
 def test_a_hundred_faults_are_counted_and_five_are_told():

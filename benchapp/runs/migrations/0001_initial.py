@@ -2,6 +2,7 @@
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
+import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
@@ -48,7 +49,7 @@ class Migration(migrations.Migration):
                 ('schema_version', models.PositiveSmallIntegerField(null=True)),
                 ('kind', models.CharField(blank=True, max_length=20)),
                 ('facts', models.JSONField(default=dict, help_text='command, times, costs: all but the bulk')),
-                ('received_at', models.DateTimeField(auto_now_add=True)),
+                ('received_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('ingested_at', models.DateTimeField(null=True)),
                 ('stack', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='catalog.stack')),
                 ('target', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='catalog.target')),

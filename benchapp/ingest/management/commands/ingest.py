@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from benchapp.ingest.actions import Unreadable, ingest_file
+from benchapp.ingest.actions import Unreadable, ingest_again, ingest_file
 from benchapp.runs.models import Document
 
 
@@ -14,23 +15,42 @@ class Command(BaseCommand):
     help = "Take result documents into the database. The same file again changes nothing."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+        parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+        parser.add_argument("--again", action="store_true", help="try every rejected document once more")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        refused = 0
-        for path in options["files"]:
+        if bool(options["files"]) == options["again"]:
+            raise CommandError("Name files to take in, or --again for the rejected documents.")
+        tried = refused = 0
+        for name, outcome in self._again() if options["again"] else self._files(options["files"]):
+            tried += 1
+            if isinstance(outcome, str):
+                refused += 1
+                self.stderr.write(outcome)
+            else:
+                self.stdout.write(f"{name}: document {outcome.pk}, {outcome.facts['summary']}")
+        if refused:
+            raise CommandError(f"{refused} of {tried} documents were refused.")
+
+    def _files(self, paths: list[Path]) -> Iterator[tuple[str, Document | str]]:
+        for path in paths:
             try:
                 document, new = ingest_file(path, origin=Document.Origin.FILE)
             except Unreadable as error:
-                self.stderr.write(str(error))
-                refused += 1
+                yield str(path), str(error)
                 continue
             if document.state == Document.State.REJECTED:
-                self.stderr.write(f"{path}: {document.fault}")
-                refused += 1
-            elif not new:
-                self.stdout.write(f"{path}: known already as document {document.pk}, nothing changed")
+                yield str(path), f"{path}: {document.fault}"
             else:
-                self.stdout.write(f"{path}: document {document.pk}, {document.facts['summary']}")
-        if refused:
-            raise CommandError(f"{refused} of {len(options['files'])} files were refused.")
+                yield f"{path}{'' if new else ' (known already, nothing changed)'}", document
+
+    def _again(self) -> Iterator[tuple[str, Document | str]]:
+        for document_id in Document.objects.filter(state=Document.State.REJECTED).values_list(
+            "pk", flat=True
+        ):
+            document = ingest_again(document_id)
+            name = document.name or f"run {document.run_id}"
+            if document.state == Document.State.REJECTED:
+                yield name, f"{name}: {document.fault}"
+            elif document.state == Document.State.ACCEPTED:
+                yield name, document
