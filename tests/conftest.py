@@ -1,13 +1,17 @@
 """Real servers for every test: those of DATABASE_URL / REDIS_URL, else embedded ones in their own folder."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from benchapp.local.servers import EmbeddedPostgres, EmbeddedValkey
+
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,19 @@ def child_environment(servers: Servers, django_db_setup: None) -> dict[str, str]
         "DATABASE_URL": database_url,
         "REDIS_URL": servers.redis_url,
     }
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    """The Python of the CPU benchmarks, in the environment that `make run` would build too."""
+    from benchapp.runs.requests import CPU_TORCH
+    from workers import environments
+
+    root, versions = REPOSITORY / "var" / "envs", {"torch": CPU_TORCH}
+    python = environments.python_of(environments.location(root, versions))
+    if not python.exists():
+        built = subprocess.run(environments.build_command(root, versions), capture_output=True, text=True)
+        if built.returncode:
+            assert not os.environ.get("CI"), built.stderr
+            pytest.skip(f"torch {CPU_TORCH} cannot be installed here: no package index, or no room")
+    return python

@@ -50,7 +50,7 @@ def _accept(document_id: int, document: schema.Document) -> Document:
     # One ingest at a time: verdicts are derived from all evidence, so that two at once could each
     # miss the other's. What is slow (parsing) has happened before.
     lock("ingest")
-    row = Document.objects.select_for_update().get(pk=document_id)
+    row = Document.objects.select_for_update().defer("body").get(pk=document_id)
     if row.state != Document.State.RECEIVED:
         return row
     run = Run.objects.select_for_update().get(pk=row.run_id) if row.run_id else None
@@ -86,7 +86,7 @@ def _accept(document_id: int, document: schema.Document) -> Document:
 
 @transaction.atomic
 def _reject(document_id: int, fault: str) -> Document:
-    row = Document.objects.select_for_update().get(pk=document_id)
+    row = Document.objects.select_for_update().defer("body").get(pk=document_id)
     if row.state != Document.State.RECEIVED:
         return row
     row.state, row.fault = Document.State.REJECTED, fault
@@ -108,7 +108,7 @@ def _reject(document_id: int, fault: str) -> Document:
 
 @transaction.atomic
 def _reopen(document_id: int) -> None:
-    row = Document.objects.select_for_update().get(pk=document_id)
+    row = Document.objects.select_for_update().defer("body").get(pk=document_id)
     if row.state != Document.State.REJECTED:
         return
     row.state, row.fault = Document.State.RECEIVED, ""

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from django.db.models import Count, F
 
 from benchapp.runs.models import Document, Measurement
-from benchapp.runs.ranking import may_rank
+from benchapp.runs.ranking import ranked
 
 
 def benchmark_line(document: Document) -> str:
-    """E.g. "gemm torch=2.13.0 x86_64: 12 cases, 12 ok, best 180 GFLOP/s (gemm bf16 256 × 1024 × 1024)"."""
+    """E.g. "gemm torch=2.13.0 x86_64: 12 cases, 12 ok, best 180.1 GFLOP/s (gemm bf16 256 × 1024 × 1024)"."""
     assert document.stack is not None and document.target is not None  # accepted documents have both
-    rows = list(Measurement.objects.filter(document=document).select_related("series__case"))
-    outcomes = Counter(row.outcome for row in rows)
-    words = [f"{len(rows)} case{'s' * (len(rows) != 1)}"]
-    words += [f"{count} {outcome}" for outcome, count in outcomes.most_common()]
-    rates = [
-        (row.flops / row.median, row.series.case.label)
-        for row in rows
-        if row.flops and row.median and may_rank(row.outcome, row.flags)
-    ]
-    if rates:
-        rate, label = max(rates)
+    rows = Measurement.objects.filter(document=document)
+    outcomes = rows.values_list("outcome").annotate(cases=Count("*")).order_by("-cases", "outcome")
+    total = sum(cases for _, cases in outcomes)
+    words = [f"{total:,} case{'s' * (total != 1)}", *(f"{cases:,} {outcome}" for outcome, cases in outcomes)]
+    rated = rows.filter(ranked(), flops__gt=0, median__gt=0).annotate(rate=F("flops") / F("median"))
+    best = rated.order_by("-rate").values_list("rate", "series__case__label").first()
+    if best is not None:
+        rate, label = best
         shown = f"{rate / 1e12:,.1f} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:,.1f} GFLOP/s"
         words.append(f"best {shown} ({label})")
     torch = document.stack.components.get("torch", "?")

@@ -1,26 +1,11 @@
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def _has_torch(python: str) -> bool:
-    return subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
-
-
-@pytest.fixture(scope="session")
-def torch_python() -> str:
-    """A Python that has torch: this one, or the one TILEWATCH_TORCH_PYTHON names."""
-    for python in filter(None, (os.environ.get("TILEWATCH_TORCH_PYTHON"), sys.executable)):
-        if _has_torch(python):
-            return python
-    pytest.skip("no Python with torch: name one in TILEWATCH_TORCH_PYTHON")
 
 
 @pytest.fixture
