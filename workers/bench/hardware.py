@@ -84,6 +84,7 @@ def models() -> tuple[GpuModel, ...]:
     return tuple(GpuModel(**{**row, "device_names": tuple(row["device_names"])}) for row in rows)
 
 
+@functools.cache
 def lookup(device_name: str | None) -> GpuModel | None:
     """The model behind a device's own name ("NVIDIA H200") or ours ("H200 SXM"); None when unknown.
 
