@@ -47,6 +47,9 @@ def test_a_case_that_cannot_fit_or_run_costs_only_itself(bench):
     schema.Document.model_validate_json(json.dumps(document))
     assert [m["outcome"] for m in document["measurements"]] == ["oom", "ok", "unsupported"]
     assert "GiB" in document["measurements"][0]["error"]
+    # or an outcome without a time would begin a series of its own
+    assert {m["backend"] for m in document["measurements"]} == {"torch.mm"}
+    assert all(m["flops"] and m["bytes"] for m in document["measurements"])
 
 
 def test_a_case_past_its_time_and_a_spent_budget_are_timeouts(bench):

@@ -47,6 +47,15 @@ def test_truncated_wheels_are_refused(tmp_path: Path, cut: int) -> None:
         archive.unpack(path, tmp_path / "into", lambda name: True)
 
 
+def test_a_name_that_cannot_be_decoded_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("é.h", "x")
+    path.write_bytes(path.read_bytes().replace("é.h".encode(), b"\xff\xfe.h"))
+    with pytest.raises(BenchError, match="not a whole wheel"):
+        archive.unpack(path, tmp_path / "into", lambda name: True)
+
+
 def test_damaged_content_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "damaged.whl"
     with zipfile.ZipFile(path, "w") as wheel:

@@ -1,4 +1,4 @@
-"""What a GEMM case is, and how one is named on the command line or in a run's case list."""
+"""What a GEMM case is, how a command line or a run names one, and what is said of one without a time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from workers.bench import roofline
-from workers.bench.document import BenchError
+from workers.bench.document import BenchError, Measurement, Outcome, now
 
 #: tf32 holds fp32 in memory and multiplies on the tensor cores with a 10-bit mantissa
 DTYPES = ("bf16", "fp16", "fp32", "tf32")
 #: D[M,N] = A[M,K] · B[N,K]ᵀ, all row-major: B lies as a linear layer's weight does
 LAYOUT = "nt"
+#: what multiplies: part of what makes a series, so every measurement names it
+BACKEND = "torch.mm"
 MAX_EXTENT = 2**20
 MAX_CASES = 10_000
 
@@ -47,6 +49,20 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}:{self.dtype}"
+
+
+def without_time(case: Case, outcome: Outcome, why: str) -> Measurement:
+    """The measurement of a case that brought no time; `why` is its error, a sentence."""
+    return Measurement(
+        kind="gemm",
+        params=case.params,
+        outcome=outcome,
+        measured_at=now(),
+        backend=BACKEND,
+        flops=case.flops,
+        bytes=case.bytes,
+        error=why,
+    )
 
 
 def from_params(params: Any, where: str) -> Case:

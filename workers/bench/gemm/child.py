@@ -16,7 +16,7 @@ import sys
 import warnings
 from typing import Any, Protocol, TextIO
 
-from workers.bench.document import BenchError, Measurement, Target, now
+from workers.bench.document import BenchError, Measurement, Outcome, Target
 from workers.bench.gemm import cases as gemm_cases
 from workers.bench.gemm.cases import Case
 from workers.bench.gemm.operands import DoesNotFitError
@@ -56,6 +56,7 @@ def failure(torch: Any, case: Case, error: Exception) -> tuple[Measurement, bool
     """The measurement of a case that raised, and whether the device is broken for this process."""
     text = " ".join(str(error).split())[:500] or type(error).__name__
     lowered = text.lower()
+    outcome: Outcome
     sticky = False
     if (
         isinstance(error, (DoesNotFitError, MemoryError, torch.OutOfMemoryError))
@@ -67,17 +68,7 @@ def failure(torch: Any, case: Case, error: Exception) -> tuple[Measurement, bool
     else:
         outcome = "launch_failed"
         sticky = "cuda" in lowered or "cublas" in lowered
-    measured = Measurement(
-        kind="gemm",
-        params=case.params,
-        outcome=outcome,  # type: ignore[arg-type]
-        measured_at=now(),
-        backend="torch.mm",
-        flops=case.flops,
-        bytes=case.bytes,
-        error=text,
-    )
-    return measured, sticky
+    return gemm_cases.without_time(case, outcome, text), sticky
 
 
 def open_device(torch: Any, name: str, threads: int | None) -> Device:

@@ -27,9 +27,8 @@ from workers.bench.document import (
     Readings,
     Statistics,
     Target,
-    now,
 )
-from workers.bench.gemm.cases import Case
+from workers.bench.gemm.cases import Case, without_time
 
 #: for importing torch and initialising a device from a cold disk
 START_TIMEOUT_S = 300.0
@@ -222,16 +221,7 @@ class Child:
 
 def lost(case: Case, outcome: Literal["timeout", "crashed"], why: str) -> Measurement:
     """The measurement of a case whose process brought nothing back."""
-    return Measurement(
-        kind="gemm",
-        params=case.params,
-        outcome=outcome,
-        measured_at=now(),
-        backend="torch.mm",
-        flops=case.flops,
-        bytes=case.bytes,
-        error=f"{case}: {why.rstrip('.')}.",
-    )
+    return without_time(case, outcome, f"{case}: {why.rstrip('.')}.")
 
 
 def _spent(budget_s: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -12,7 +13,8 @@ from typing import Any
 from workers.bench import timing
 from workers.bench.document import Flag, Measurement, Target, now
 from workers.bench.gemm import correctness, operands
-from workers.bench.gemm.cases import Case
+from workers.bench.gemm.cases import BACKEND, Case, without_time
+from workers.bench.memory import available_bytes
 
 WARM_UP_S = 0.1
 #: share of this process's cores kept busy by others above which a window counts as contended
@@ -55,14 +57,13 @@ class Cpu:
     def measure(self, case: Case, seconds: float) -> Measurement:
         """Time `case` for at most `seconds` of sampling; one sample is one call."""
         if case.dtype == "tf32":
-            return Measurement(
-                kind="gemm",
-                params=case.params,
-                outcome="unsupported",
-                measured_at=now(),
-                error="tf32 is a mode of NVIDIA's tensor cores; a CPU has none.",
+            return without_time(
+                case, "unsupported", "tf32 is a mode of NVIDIA's tensor cores; a CPU has none."
             )
-        count, policy = operands.plan_sets(case, self.cache_bytes, available_bytes())
+        available = available_bytes()
+        count, policy = operands.plan_sets(
+            case, self.cache_bytes, math.inf if available is None else available
+        )
         sets = operands.make_sets(self.torch, case, "cpu", count)
         turn = 0
 
@@ -103,7 +104,7 @@ class Cpu:
             timer="wall_clock",
             l2_policy=policy,
             inputs=operands.INPUTS,
-            backend="torch.mm",
+            backend=BACKEND,
             flops=case.flops,
             bytes=case.bytes,
             correctness=found,
@@ -159,13 +160,3 @@ def last_level_cache_bytes() -> int | None:
         if match:
             sizes.append(int(match.group(1)) * (1024 if match.group(2) == "K" else 1024**2))
     return max(sizes, default=None)
-
-
-def available_bytes() -> float:
-    """Memory that can be taken without swapping; unlimited where /proc does not tell."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
-        return float("inf")
-    match = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
-    return int(match.group(1)) * 1024.0 if match else float("inf")

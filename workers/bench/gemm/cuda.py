@@ -18,7 +18,7 @@ from typing import Any
 from workers.bench import timing
 from workers.bench.document import BenchError, Flag, Measurement, Statistics, Target, Timer, now
 from workers.bench.gemm import correctness, nvidia, operands
-from workers.bench.gemm.cases import Case
+from workers.bench.gemm.cases import BACKEND, Case
 
 #: of the very load that is timed: a power cap takes some tenths of a second to set the clock
 WARM_UP_S = 0.5
@@ -141,7 +141,7 @@ class Cuda:
             timer=timer,
             l2_policy=policy,
             inputs=operands.INPUTS,
-            backend="torch.mm",
+            backend=BACKEND,
             flops=case.flops,
             bytes=case.bytes,
             correctness=found,

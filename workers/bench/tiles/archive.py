@@ -40,6 +40,7 @@ def unpack(archive: Path, into: Path, wanted: Callable[[str], bool]) -> dict[str
         EOFError,
         NotImplementedError,
         RuntimeError,
+        ValueError,  # a name that is no UTF-8 in spite of its flag
     ) as error:
         raise BenchError("broken_wheel", f"{archive.name} is not a whole wheel: {error}.") from error
     except OSError as error:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from workers.bench.document import Document, Finding, Progress, Target, now
+from workers.bench.memory import available_bytes
 from workers.bench.tiles import arches, findings, generator, sources, toolchain, verdicts, versions
 from workers.bench.tiles.cache import WORK_BYTES, Cache
 from workers.bench.tiles.compiler import Frontend
@@ -92,7 +93,8 @@ def run(
 
 def default_jobs() -> int:
     """As many compilers as cores and free memory bear, two at most."""
-    return max(1, min(2, len(os.sched_getaffinity(0)), _available_bytes() // _JOB_BYTES))
+    available = available_bytes() or _JOB_BYTES
+    return max(1, min(2, len(os.sched_getaffinity(0)), available // _JOB_BYTES))
 
 
 def capped(log: str) -> str:
@@ -102,13 +104,6 @@ def capped(log: str) -> str:
         return log
     note = f"\n[cut: the first {_LOG_BYTES:,} of {len(data):,} bytes]\n"
     return data[: _LOG_BYTES - len(note.encode())].decode(errors="ignore") + note
-
-
-def _available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return _JOB_BYTES
 
 
 def _cpu_seconds() -> float:
