@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.db import models
-from packaging.version import Version
 
 
 class Host(models.Model):
@@ -66,11 +65,6 @@ class Release(models.Model):
 
     def __str__(self) -> str:
         return f"{self.package} {self.version}"
-
-    @property
-    def order(self) -> Version:
-        """Release order (PEP 440): 0.6.9 comes before 0.6.10."""
-        return Version(self.version)
 
 
 class Stack(models.Model):

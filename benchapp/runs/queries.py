@@ -10,10 +10,11 @@ from itertools import groupby
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Case, Count, Q, QuerySet, When
+from django.db.models import Case, Count, F, Q, QuerySet, When
 from django.db.models.functions import Length, Right
 
 from benchapp.runs.models import Attempt, Document, Job, Measurement, Run, State
+from benchapp.runs.ranking import ranked
 from benchapp.runs.states import ACTIVE, FINAL
 
 RUNS_A_PAGE = 50
@@ -165,6 +166,16 @@ def results_of(document: Document | None) -> Results:
     total = rows.count()
     shown = rows.select_related("series__case", "series__target").order_by("measured_at", "id")
     return Results(list(shown[:RESULTS_SHOWN]) if total else [], total)
+
+
+def fastest(document: Document) -> Measurement | None:
+    """The measurement with the highest rate of those that may rank; None where none may."""
+    rated = Measurement.objects.filter(ranked(), document=document, flops__gt=0, median__gt=0)
+    return (
+        rated.select_related("series__case", "series__target")
+        .order_by((F("flops") / F("median")).desc(), "id")
+        .first()
+    )
 
 
 def rate(measurement: Measurement) -> float | None:

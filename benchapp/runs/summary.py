@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, F
+from django.db.models import Count
 
 from benchapp.runs.models import Document, Measurement
-from benchapp.runs.ranking import ranked
+from benchapp.runs.queries import fastest, rate
 
 
 def benchmark_line(document: Document) -> str:
@@ -15,11 +15,9 @@ def benchmark_line(document: Document) -> str:
     outcomes = rows.values_list("outcome").annotate(cases=Count("*")).order_by("-cases", "outcome")
     total = sum(cases for _, cases in outcomes)
     words = [f"{total:,} case{'s' * (total != 1)}", *(f"{cases:,} {outcome}" for outcome, cases in outcomes)]
-    rated = rows.filter(ranked(), flops__gt=0, median__gt=0).annotate(rate=F("flops") / F("median"))
-    best = rated.order_by("-rate").values_list("rate", "series__case__label").first()
-    if best is not None:
-        rate, label = best
-        shown = f"{rate / 1e12:,.1f} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:,.1f} GFLOP/s"
-        words.append(f"best {shown} ({label})")
+    best = fastest(document)
+    if best is not None and (speed := rate(best)) is not None:
+        shown = f"{speed / 1e12:,.1f} TFLOP/s" if speed >= 1e12 else f"{speed / 1e9:,.1f} GFLOP/s"
+        words.append(f"best {shown} ({best.series.case.label})")
     torch = document.stack.components.get("torch", "?")
     return f"{document.kind} torch={torch} {document.target.arch}: {', '.join(words)}"

@@ -55,7 +55,6 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "benchapp.web.context.page",
             ],
             "builtins": ["benchapp.web.templatetags.units"],
         },

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from benchapp.tiles.models import Stage
 
 LADDER = tuple(Stage.values)
+#: The highest stage passed is one of these where a variant fits, whatever came after.
+FITTING = LADDER[LADDER.index(Stage.FITS) :]
 
 
 class Fate(enum.StrEnum):

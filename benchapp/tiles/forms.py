@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django import forms
 
+from benchapp.catalog import versions
+from benchapp.catalog.versions import version_order
 from benchapp.runs.requests import clean_version
-from benchapp.tiles.queries import Selection, release_order
+from benchapp.tiles.queries import FIRST_ARCH, Selection
 from benchapp.web.filters import FilterForm
+from benchapp.web.templatetags.units import operands
 from workers.bench.tiles.arches import ARCHES
 
-#: The architecture whose tiles are in doubt most often opens the page.
-FIRST_ARCH = "sm120"
-LABELS = {
-    "nvfp4xnvfp4": "NVFP4 × NVFP4",
-    "mxfp8xmxfp4": "MXFP8 × MXFP4",
-    "moe_grouped_gemm": "MoE grouped GEMM",
+FAMILIES = {"moe_grouped_gemm": "MoE grouped GEMM"}
+
+
+def family_label(family: str) -> str:
+    return FAMILIES.get(family, family)
+
+
+#: The filters in order, each narrowing the next, and how their values read.
+LABELS: dict[str, Callable[[str], str]] = {
+    "arch": str.upper,
+    "family": family_label,
+    "inputs": operands,
+    "output": str,
 }
-
-
-def label(value: str) -> str:
-    return LABELS.get(value, value)
 
 
 class MatrixForm(FilterForm):
@@ -38,7 +44,9 @@ class MatrixForm(FilterForm):
     output = forms.ChoiceField(label="Output", required=False)
     version = forms.ChoiceField(label="Version", required=False)
     changes = forms.BooleanField(label="Only changes", required=False)
-    cell = forms.RegexField(r"^(none|\d{1,12}@\S{1,40})$", required=False, widget=forms.HiddenInput)
+    cell = forms.RegexField(
+        rf"^(none|[0-9]{{1,12}}@{versions.PATTERN})\Z", required=False, widget=forms.HiddenInput
+    )
 
     def __init__(
         self,
@@ -51,16 +59,15 @@ class MatrixForm(FilterForm):
         super().__init__(data)
         left = list(selections)
         known: set[str] = set()
-        for name in ("arch", "family", "inputs", "output"):
+        for name, label in LABELS.items():
             values = list(dict.fromkeys(getattr(selection, name) for selection in left))
             first = FIRST_ARCH if name == "arch" and FIRST_ARCH in values else next(iter(values), "")
             chosen = data.get(name) if data.get(name) in values else first
-            shown = sorted(values)
-            self._offer(name, [(v, v.upper() if name == "arch" else label(v)) for v in shown], first)
+            self._offer(name, [(value, label(value)) for value in sorted(values)], first)
             left = [selection for selection in left if getattr(selection, name) == chosen]
             if name == "arch":
                 known = surveyed.get(str(chosen), set())
-        newest = max(known or versions, key=release_order, default="")
+        newest = max(known or versions, key=version_order, default="")
         self._offer("version", [(version, version) for version in reversed(versions)], newest)
 
     def _offer(self, name: str, choices: list[tuple[str, str]], first: str) -> None:
@@ -70,7 +77,7 @@ class MatrixForm(FilterForm):
         field.initial = first
 
     def selection(self) -> Selection:
-        return Selection(*(self.values[name] or "" for name in ("arch", "family", "inputs", "output")))
+        return Selection(*(self.values[name] or "" for name in LABELS))
 
 
 class SurveyForm(forms.Form):

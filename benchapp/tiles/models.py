@@ -118,10 +118,3 @@ class Verdict(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tile_id} in {self.release_id}: {self.stage}"
-
-    @property
-    def margin_bytes(self) -> int | None:
-        """Bytes left below the limit; negative is a shortfall."""
-        if self.need_bytes is None or self.limit_bytes is None:
-            return None
-        return self.limit_bytes - self.need_bytes

@@ -6,19 +6,20 @@ import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from urllib.parse import quote
 
 from django.db.models import Count
 from django.urls import reverse
-from packaging.version import InvalidVersion, Version
 
 from benchapp.catalog.models import Release, Target
+from benchapp.catalog.versions import version_order
 from benchapp.runs.models import Document, Run, State
 from benchapp.tiles.fates import GLYPHS, LOOKS, Fate, Variant
 from benchapp.tiles.models import Evidence, Stage, Tile, Verdict
 from benchapp.tiles.words import Summary, cell, changes, summary
 
 PACKAGE = "flashinfer"
+#: The architecture whose tiles are in doubt most often comes first, where any of it were surveyed.
+FIRST_ARCH = "sm120"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,14 +81,6 @@ class Matrix:
     telling: str
 
 
-def release_order(version: str) -> tuple[int, Version | str]:
-    """PEP 440 order; what is no such version comes first, by name."""
-    try:
-        return 1, Version(version)
-    except InvalidVersion:
-        return 0, version
-
-
 def selections() -> list[tuple[Selection, int]]:
     """Every selection that holds tiles, with how many; the fullest first."""
     counted = Tile.objects.values_list("arch", "family", "inputs", "output").annotate(tiles=Count("pk"))
@@ -112,7 +105,7 @@ def surveyed() -> dict[str, set[str]]:
 
 def releases() -> list[Release]:
     """All releases of the package, in release order."""
-    return sorted(Release.objects.filter(package=PACKAGE), key=lambda release: release_order(release.version))
+    return sorted(Release.objects.filter(package=PACKAGE), key=lambda release: version_order(release.version))
 
 
 def survey_runs() -> list[Run]:
@@ -202,7 +195,7 @@ def _cell(tile: Tile, column: Column, verdict: Verdict | None, base: str) -> Cel
         glyph=GLYPHS[fate],
         text=text,
         title=f"{variant.name} in {column.version}: {text}",
-        href=f"{base}{tile.pk}/{quote(column.version)}/" if verdict is not None else "",
+        href=f"{base}{tile.pk}/{column.version}/" if verdict is not None else "",
     )
 
 

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from benchapp.runs.models import Document
-from benchapp.tiles.models import Evidence, Stage, Tile
+from benchapp.tiles.fates import FITTING
+from benchapp.tiles.models import Evidence, Tile
 from benchapp.tiles.verdict import climb
-from benchapp.web.templatetags.units import operands
+from benchapp.web.templatetags.units import operand_types
 
 #: (M, N, K, cluster, fusion, swap, schedule): a variant, whatever its output type
 Variant = tuple[int, int, int, str, str, bool, str]
@@ -32,7 +33,8 @@ def _by_size(
 
 
 def _name(inputs: str) -> str:
-    return operands(inputs).replace(" × ", "x")
+    """nvfp4 where A and B are of one type, mxfp8xmxfp4 where they differ."""
+    return "x".join(dict.fromkeys(operand_types(inputs)))
 
 
 def _variant(tile: Tile) -> Variant:
@@ -46,13 +48,14 @@ def _fates(variants: Iterable[list[Evidence]]) -> str:
     for found in variants:
         total += 1
         highest, stopped = climb(found)
+        fit += highest is not None and highest.stage in FITTING
         if stopped is None:
-            fit += highest is not None and highest.stage == Stage.FITS
-        elif stopped.need_bytes is not None and stopped.limit_bytes is not None:
+            continue
+        if stopped.reason == "smem_overflow" and stopped.need_bytes and stopped.limit_bytes:
             shortfalls.append(stopped.need_bytes - stopped.limit_bytes)
         else:
             other[stopped.reason] += 1
-    if fit == total:
+    if fit == total and not other:
         return f"{fit} fit"
     words = [f"{total} tile variants", f"{fit} fit"]
     if shortfalls:

@@ -18,7 +18,7 @@ from benchapp.runs.requests import request_survey
 from benchapp.tiles import queries
 from benchapp.tiles.evidence import CellEvidence, cell_evidence
 from benchapp.tiles.fates import Fate
-from benchapp.tiles.forms import MatrixForm, SurveyForm, label
+from benchapp.tiles.forms import MatrixForm, SurveyForm, family_label
 from benchapp.tiles.models import EvidenceLog
 
 #: What the legend explains, in this order.
@@ -66,7 +66,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "selection": selection,
-        "labels": {name: label(getattr(selection, name)) for name in ("family", "inputs")},
+        "family": family_label(selection.family),
         "matrix": found,
         "narrow": len(found.columns) >= NARROW_FROM,
         "legend": LEGEND,
@@ -114,15 +114,13 @@ def _plain(value: str | int | bool | None) -> str | int | bool | None:
 @require_safe
 def evidence(request: HttpRequest, tile_id: int, version: str) -> HttpResponse:
     """A page of its own, or with `HX-Request` the part that opens beside the matrix."""
-    if tile_id >= 2**63:
-        raise Http404(f"No tile has the number {tile_id}.")
     found = cell_evidence(tile_id, version)
     if found is None:
         raise Http404(f"Nothing is known about tile {tile_id} in FlashInfer {version}.")
     context = {
         "found": found,
         "surveyed": found.variant.fate is not Fate.UNTESTED or bool(found.siblings),
-        "labels": {"family": label(found.tile.family), "inputs": label(found.tile.inputs)},
+        "family": family_label(found.tile.family),
     }
     beside = request.headers.get("HX-Request") == "true"
     response = render(request, "tiles/_evidence.html" if beside else "tiles/evidence.html", context)
@@ -133,7 +131,7 @@ def evidence(request: HttpRequest, tile_id: int, version: str) -> HttpResponse:
 @require_safe
 def log(request: HttpRequest, log_id: int) -> HttpResponse:
     """A compiler's or generator's words, whole and as plain text."""
-    found = EvidenceLog.objects.filter(pk=log_id).first() if log_id < 2**63 else None
+    found = EvidenceLog.objects.filter(pk=log_id).first()
     if found is None:
         raise Http404(f"There is no log {log_id}.")
     return HttpResponse(found.text, content_type="text/plain; charset=utf-8")

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchapp.trends.queries import Point, version_order
+from benchapp.catalog.versions import version_order
+from benchapp.trends.queries import Point
 from benchapp.trends.utilisation import METRICS, Ceiling, value
 from workers.bench import roofline
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from django.db.models import Count
 from django.urls import reverse
-from packaging.version import InvalidVersion, Version
 
 from benchapp.catalog.models import Series, Target
 from benchapp.runs.models import Document, Measurement
@@ -84,14 +83,6 @@ class Point:
         if self.limit is None or self.flops is None or self.moved is None:
             return ""
         return self.limit.bound_by(self.flops, self.moved)
-
-
-def version_order(version: str) -> tuple[int, Version | str]:
-    """PEP 440 order; what is no such version comes first, by name."""
-    try:
-        return 1, Version(version)
-    except InvalidVersion:
-        return 0, version
 
 
 def offers() -> list[Offer]:

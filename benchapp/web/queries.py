@@ -6,18 +6,20 @@ import dataclasses
 import datetime as dt
 from collections import defaultdict
 
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from benchapp.alerts.models import Event
 from benchapp.catalog.models import Target
+from benchapp.catalog.versions import version_order
 from benchapp.runs.models import Document, Latest, Measurement, Run, State
-from benchapp.runs.queries import active_runs, etag
-from benchapp.runs.ranking import RANKED_OUTCOMES, ranked
+from benchapp.runs.queries import active_runs, etag, fastest, rate
+from benchapp.runs.ranking import RANKED_OUTCOMES
 from benchapp.runs.states import ACTIVE, FINAL
-from benchapp.tiles.models import Stage, Verdict
-from benchapp.tiles.queries import release_order
+from benchapp.tiles.fates import FITTING
+from benchapp.tiles.models import Verdict
+from benchapp.tiles.queries import FIRST_ARCH
 from benchapp.trends import utilisation
 
 #: Older failures are history, to be found on the runs page.
@@ -25,9 +27,6 @@ LOOK_BACK = dt.timedelta(days=7)
 LOOKS_SHOWN = 20
 ACTIVE_SHOWN = 8
 NEWEST_SHOWN = 8
-#: The architecture whose tiles the overview speaks of, where any of it were surveyed.
-FIRST_ARCH = "sm120"
-FITTING = (Stage.FITS, Stage.INITIALISED, Stage.RAN, Stage.CORRECT)
 #: Of a stack, what names it shortest.
 MAIN_COMPONENTS = ("flashinfer", "torch")
 #: Events that a failed run or a rejected document speaks for itself.
@@ -135,18 +134,21 @@ class Fit:
     fit: int
     total: int
     found_at: dt.datetime
-    #: the same of the release's other input types: (inputs, fit, total)
+    #: how many of `total` were tried on a device
+    tried: int
+    #: the release's other input types: (inputs, fit, total)
     others: list[tuple[str, int, int]]
 
 
 def newest_fit() -> Fit | None:
     """Of the newest release that evidence speaks of, on FIRST_ARCH where there is any; None without any."""
     pairs = Verdict.objects.values_list("tile__arch", "release__package", "release__version").distinct()
-    found = max(pairs, key=lambda pair: (pair[0] == FIRST_ARCH, release_order(pair[2])), default=None)
+    found = max(pairs, key=lambda pair: (pair[0] == FIRST_ARCH, version_order(pair[2])), default=None)
     if found is None:
         return None
     arch, package, version = found
     by_inputs: dict[str, dict[tuple[object, ...], bool]] = defaultdict(dict)
+    tried: dict[str, set[tuple[object, ...]]] = defaultdict(set)
     at: list[dt.datetime] = []
     verdicts = Verdict.objects.filter(
         tile__arch=arch, release__package=package, release__version=version
@@ -158,13 +160,15 @@ def newest_fit() -> Fit | None:
         )  # fmt: skip
         fits = verdict.stage in FITTING
         by_inputs[tile.inputs][variant] = by_inputs[tile.inputs].get(variant, True) and fits
+        if verdict.source == "device":
+            tried[tile.inputs].add(variant)
         at.append(verdict.found_at)
     counts = sorted(
         ((inputs, sum(fates.values()), len(fates)) for inputs, fates in by_inputs.items()),
         key=lambda row: (-row[2], row[0]),
     )
     inputs, fit, total = counts[0]
-    return Fit(arch, version, inputs, fit, total, max(at), counts[1:])
+    return Fit(arch, version, inputs, fit, total, max(at), len(tried[inputs]), counts[1:])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -173,7 +177,7 @@ class Fastest:
 
     document: Document
     measurement: Measurement
-    rate: float
+    rate: float | None
     #: of the roofline at the datasheet's clock, 0.645 is 64.5 %; None where the device's peak is not known
     share: float | None
 
@@ -184,15 +188,9 @@ def fastest_gemm() -> list[Fastest]:
     newest.sort(key=lambda d: (d.origin != Document.Origin.RECORDED, d.received_at), reverse=True)
     found = []
     for document in newest[:2]:
-        best = (
-            Measurement.objects.filter(ranked(), document=document, median__gt=0, flops__isnull=False)
-            .annotate(rate=F("flops") / F("median"))
-            .select_related("series__case", "series__target")
-            .order_by("-rate")
-            .first()
-        )
+        best = fastest(document)
         if best is not None:
-            found.append(Fastest(document, best, best.rate, _share_of_roofline(best)))
+            found.append(Fastest(document, best, rate(best), _share_of_roofline(best)))
     return found
 
 

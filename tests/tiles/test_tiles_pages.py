@@ -99,6 +99,8 @@ def test_nothing_stored_reads_as_nothing_stored(client):
 def test_a_filter_that_cannot_be_used_is_named_and_dropped(client, surveyed):
     page = client.get("/tiles/?arch=sm999&version=nonsense&cell=%00").content.decode()
     assert "sm999" in page and "cannot be used" in page
+    assert client.get("/tiles/?cell=1@%00").status_code == 200
+    assert "cannot be used" in client.get("/tiles/?cell=1@0.6%250a").content.decode()
     assert "variants fit" in page
 
 
@@ -139,7 +141,17 @@ def test_the_opened_cell_is_in_the_url(client, surveyed):
 
 
 @pytest.mark.parametrize(
-    "path", ["/tiles/999999/0.6.3/", "/tiles/1/9.9.9/", f"/tiles/{2**70}/0.6.3/", "/tiles/log/7/"]
+    "path",
+    [
+        "/tiles/999999/0.6.3/",
+        "/tiles/1/9.9.9/",
+        "/tiles/1/%00/",
+        "/tiles/1/0.6.3%20/",
+        f"/tiles/{2**63}/0.6.3/",
+        f"/tiles/{2**70}/0.6.3/",
+        "/tiles/log/7/",
+        f"/tiles/log/{2**63}/",
+    ],
 )
 def test_what_is_not_there_is_404(client, surveyed, path):
     assert client.get(path).status_code == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -98,6 +99,17 @@ def test_variants_that_fit_are_counted_whatever_their_output_type(client):
     fit = queries.newest_fit()
     assert (fit.arch, fit.version, fit.fit, fit.total) == ("sm120", "0.6.3", 14, 16)
     assert 'class="v">14 <span class="u">of 16 · FlashInfer 0.6.3' in page(client)
+
+
+def test_whether_tiles_were_tried_on_a_device_is_said(client):
+    one = variant(*IN_0_6_3[0])
+    store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3), day=1))
+    assert "not run on a device" in page(client)
+    ran = dataclasses.replace(one[-1], stage="ran", source="device", tier=None, log=None)
+    store(survey("0.6.3", "4.2.1", [ran], day=2))
+    assert queries.newest_fit().fit == 14
+    html = page(client)
+    assert "1 of 16 tried on a device" in html and "not run on a device" not in html
 
 
 def test_the_newest_release_is_by_version_and_not_by_time():

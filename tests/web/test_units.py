@@ -76,5 +76,5 @@ def test_durations(seconds, shown):
 def test_names_of_figures():
     assert units.quantity_name("cpu_seconds") == "CPU time"
     assert plain(units.quantity(412.5, "cpu_seconds")) == "6 min 52 s"
-    assert units.operands("nvfp4xnvfp4") == "nvfp4"
-    assert units.operands("mxfp8xmxfp4") == "mxfp8 × mxfp4"
+    assert units.operands("nvfp4xnvfp4") == "NVFP4 × NVFP4"
+    assert units.operands("mxfp8xmxfp4") == "MXFP8 × MXFP4"

@@ -177,11 +177,15 @@ def words(value: str) -> str:
     return value.replace("_", " ")
 
 
+def operand_types(inputs: str) -> list[str]:
+    """The types of A and B: ["mxfp8", "mxfp4"] of mxfp8xmxfp4."""
+    return re.split(r"(?<=\d)x", inputs)  # mxfp8 has an x of its own
+
+
 @register.filter
 def operands(inputs: str) -> str:
-    """Input types as people write them: nvfp4 where both are the same, mxfp8 × mxfp4 where they differ."""
-    types = re.split(r"(?<=\d)x", inputs)  # mxfp8 has an x of its own
-    return " × ".join(dict.fromkeys(types))
+    """Input types as people write them: MXFP8 × MXFP4."""
+    return " × ".join(operand_types(inputs)).upper()
 
 
 #: What the last word of a figure's name says about its unit.
