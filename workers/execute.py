@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import logging
+import os
 import secrets
 import shutil
 import socket
@@ -48,20 +49,31 @@ def worker_name(queue: str) -> str:
     """queue@host/installation: unique even where two hosts bear one name."""
     path = settings.HOME / "run" / "installation"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError), path.open("x") as out:
-        out.write(secrets.token_hex(4))
+    if not path.exists():
+        draft = path.with_name(f"installation.{os.getpid()}")
+        draft.write_text(secrets.token_hex(4))
+        # a link appears whole and only once, whoever else is starting
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
     return f"{queue}@{socket.gethostname()}/{path.read_text()}"[:120]
 
 
 def work(queue: str) -> None:
-    """Do runs of a queue until none is left. What an earlier life of this worker left is dealt with first."""
+    """Do runs of a queue until none is left. What an earlier life of this worker left is dealt with first.
+
+    One process a queue and home works: what another one is doing must not be taken for left behind.
+    """
     close_old_connections()
-    spool.flush(settings.HOME / "spool")
-    name = worker_name(queue)
-    actions.release(name)
-    _sweep_folders()
-    while not stopping.is_set() and (run := actions.claim(queue, name)) is not None:
-        execute(run)
+    with lease.only_one(settings.HOME / "run" / f"queue-{queue}.lock", wait=False) as mine:
+        if not mine:
+            return
+        spool.flush(settings.HOME / "spool")
+        name = worker_name(queue)
+        actions.release(name)
+        _sweep_folders()
+        while not stopping.is_set() and (run := actions.claim(queue, name)) is not None:
+            execute(run)
 
 
 def _sweep_folders() -> None:
@@ -120,25 +132,30 @@ def _measure(run: Run, folder: Path) -> Path:
         python, arguments, alone = _environment(run, folder), _gemm(run, folder), True
     document = folder / "document.json"
     progress = folder / "progress"
-    with _cores(tick, alone=alone) as descriptor:
-        child.run(
-            [
-                str(python),
-                "-m",
-                "workers.bench",
-                *arguments,
-                "--out",
-                str(document),
-                "--progress",
-                str(progress),
-            ],
-            folder=folder,
-            timeout_s=TIMEOUT_S,
-            tick=tick,
-            extra_environment=_extra(folder),
-            lease=descriptor,
-            progress=progress,
-        )
+    try:
+        with _cores(tick, alone=alone) as descriptor:
+            child.run(
+                [
+                    str(python),
+                    "-m",
+                    "workers.bench",
+                    *arguments,
+                    "--out",
+                    str(document),
+                    "--progress",
+                    str(progress),
+                ],
+                folder=folder,
+                timeout_s=TIMEOUT_S,
+                tick=tick,
+                extra_environment=_extra(folder),
+                lease=descriptor,
+                progress=progress,
+            )
+    except (LostError, StoppingError):
+        # it ended in the last second: a document is renamed into place, so what is there is whole
+        if not document.exists():
+            raise
     if not document.exists():
         raise Failure("stored_nothing", "It ended without an error and without a document.")
     size, limit = document.stat().st_size, settings.DOCUMENT_LIMIT_BYTES

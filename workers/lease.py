@@ -1,7 +1,6 @@
-"""Who may use the host's cores: compiles share them, a measurement has them alone.
+"""File locks of a worker host: who may use its cores, and what only one process may do at a time.
 
-A lease is a file lock. The measuring child inherits its descriptor, so that the lease lasts as long as
-the child does, even when the worker that started it is gone.
+The kernel frees a lock when the last process that inherited its descriptor ends, however it ends.
 """
 
 from __future__ import annotations
@@ -16,14 +15,20 @@ from pathlib import Path
 POLL_S = 0.5
 
 
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
 @contextlib.contextmanager
 def cores(folder: Path, *, alone: bool, waiting: Callable[[], None]) -> Iterator[int]:
-    """Hold the cores' lease and yield its descriptor; `waiting` is called twice a second until it is had.
+    """Hold the lease of the host's cores: compiles share them, a measurement has them alone.
 
-    Whatever `waiting` raises ends the wait.
+    Yields the descriptor for the child that does the work, so that the lease lasts as long as the child
+    does, even when the worker that started it is gone. `waiting` is called twice a second until the lease
+    is had; whatever it raises ends the wait.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / "cores.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _open(folder / "cores.lock")
     try:
         while True:
             try:
@@ -33,5 +38,20 @@ def cores(folder: Path, *, alone: bool, waiting: Callable[[], None]) -> Iterator
                 waiting()
                 time.sleep(POLL_S)
         yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def only_one(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Be the only process inside; without `wait`, yields False at once where another one is."""
+    descriptor = _open(path)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
     finally:
         os.close(descriptor)

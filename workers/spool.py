@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from pathlib import Path
 
 from django.db import InterfaceError, OperationalError, close_old_connections
 
 from benchapp.runs import actions
-from benchapp.runs.models import Run
+from workers.lease import only_one
 
 logger = logging.getLogger(__name__)
 
 RETRY_S = 2.0
+NAME = re.compile(r"(\d+)-(\d+)\.json")
 
 
 def put(spool: Path, document: Path, run_id: int, attempt: int) -> None:
@@ -25,30 +27,38 @@ def put(spool: Path, document: Path, run_id: int, attempt: int) -> None:
 def flush(spool: Path, patience_s: float = 0.0) -> int:
     """Deliver what lies in the spool, oldest first; returns how many were delivered.
 
-    Where Postgres is away it is tried again for `patience_s`; what is left stays for the next call.
+    Where Postgres is away it is tried again for `patience_s`; what is left stays for the next call. The
+    workers of a host share the spool and take turns.
     """
-    delivered = 0
     deadline = time.monotonic() + patience_s
-    for path in sorted(spool.glob("*.json"), key=lambda path: path.stat().st_mtime):
-        run_id, attempt = (int(part) for part in path.stem.split("-"))
-        while True:
+    delivered = 0
+    with only_one(spool / "lock", wait=True):
+        for path in sorted(spool.glob("*.json"), key=lambda path: path.stat().st_mtime):
             try:
-                actions.deliver(run_id, attempt, path.read_bytes())
-            except Run.DoesNotExist:
-                # another database than the one that asked for it; a person may still ingest the file
-                logger.error("run %s is not known here, its document stays as %s", run_id, path.name)
-                path.rename(path.with_suffix(".unknown-run"))
-                break
+                delivered += _deliver(path, deadline)
             except (OperationalError, InterfaceError) as error:
-                close_old_connections()
-                if time.monotonic() >= deadline:
-                    logger.warning(
-                        "Postgres is away, %s waits in the spool: %s", path.name, type(error).__name__
-                    )
-                    return delivered
-                time.sleep(RETRY_S)
-                continue
-            path.unlink()
-            delivered += 1
-            break
+                logger.warning("Postgres is away, %s stays in the spool: %s", path.name, type(error).__name__)
+                break
     return delivered
+
+
+def _deliver(path: Path, deadline: float) -> bool:
+    """Deliver one file, until `deadline` where Postgres is away. Raises Django's errors of an outage."""
+    while True:
+        try:
+            name = NAME.fullmatch(path.name)
+            if name is None:
+                raise ValueError("its name is no run and attempt")
+            actions.deliver(int(name[1]), int(name[2]), path.read_bytes())
+            path.unlink()
+            return True
+        except (OperationalError, InterfaceError):
+            close_old_connections()
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(RETRY_S)
+        except Exception:
+            # no other document may wait for this one; a person can still ingest the file
+            logger.exception("%s could not be delivered and is kept as it is", path.name)
+            path.rename(path.with_suffix(".undelivered"))
+            return False

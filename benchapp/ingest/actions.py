@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from django.conf import settings
-from django.db import DataError, IntegrityError, transaction
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError, transaction
 from django.db.models.functions import Now
 
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
+from benchapp.catalog.locks import lock
 from benchapp.ingest import findings, identities, measurements, schema
 from benchapp.people import audit
 from benchapp.people.models import User
 from benchapp.runs import partitions
-from benchapp.runs.actions import end, lock, receive
+from benchapp.runs.actions import end, receive
 from benchapp.runs.models import Document, Run, State
 from benchapp.runs.states import may_move
 from benchapp.runs.summary import benchmark_line
 from benchapp.tiles.summary import survey_line
 
-STORED_NOTHING = "stored_nothing"
+logger = logging.getLogger(__name__)
+
 DOCUMENT_REJECTED = "document_rejected"
 
 
@@ -43,6 +46,12 @@ def ingest(document_id: int) -> Document:
         return _reject(document_id, str(fault))
     except (DataError, IntegrityError) as error:
         return _reject(document_id, f"document: the database refused it: {str(error).splitlines()[0]}")
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        # Tilewatch's own mistake must not be tried every 30 s; `ingest --again` tries it once it is mended
+        logger.exception("document %s", document_id)
+        return _reject(document_id, f"document: Tilewatch could not take it in ({type(error).__name__})")
 
 
 @transaction.atomic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -30,7 +31,17 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Seconds = Annotated[float, Field(ge=0)]
-Scalar = str | int | float | bool | None
+Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
+Value = Annotated[str, StringConstraints(max_length=200)]
+Number = Annotated[float, Field(ge=0, le=1e18)]
+#: What physics reads of a device must be a number.
+NUMBERS = frozenset(
+    {"sm_count", "l2_bytes", "smem_optin_bytes", "memory_bytes", "max_sm_clock_mhz", "cores", "cache_bytes"}
+)
+
+
+#: A release has a place in the order of versions, and in an address.
+VERSION = re.compile(r"\d[0-9A-Za-z.!+_-]{0,39}")
 
 
 class Strict(BaseModel):
@@ -43,8 +54,8 @@ class Target(Strict):
     model: Short | None = None
     uuid: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9\-]{1,80}$")] | None = None
     host: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
-    configuration: dict[Word, Scalar] = {}
-    properties: dict[Word, str | int | float] = {}
+    configuration: Annotated[dict[Word, Value | bool | Whole | float | None], Field(max_length=40)] = {}
+    properties: Annotated[dict[Word, Value | Whole | float], Field(max_length=40)] = {}
 
     @model_validator(mode="after")
     def _identified(self) -> Target:
@@ -52,6 +63,10 @@ class Target(Strict):
             raise ValueError("a gpu target needs its uuid")
         if self.kind == "cpu" and not (self.host and self.model):
             raise ValueError("a cpu target needs host and model")
+        for name in sorted(NUMBERS & self.properties.keys()):
+            value = self.properties[name]
+            if isinstance(value, str) or value < 0:
+                raise ValueError(f"properties.{name} must be a number from 0")
         return self
 
 
@@ -130,7 +145,7 @@ class Statistics(Strict):
 
 class Measurement(Strict):
     kind: Word
-    params: Annotated[dict[Word, str | int | bool], Field(min_length=1, max_length=40)]
+    params: Annotated[dict[Word, Value | bool | Whole], Field(min_length=1, max_length=40)]
     outcome: doc.Outcome
     measured_at: AwareDatetime
     metric: Literal["time"] = "time"
@@ -143,8 +158,8 @@ class Measurement(Strict):
     inputs: Annotated[str, StringConstraints(max_length=80)] | None = None
     backend: Annotated[str, StringConstraints(max_length=40)] | None = None
     kernel: Annotated[str, StringConstraints(max_length=300)] | None = None
-    flops: Annotated[float, Field(ge=0)] | None = None
-    bytes: Annotated[float, Field(ge=0)] | None = None
+    flops: Number | None = None
+    bytes: Number | None = None
     correctness: Correctness | None = None
     readings: Readings | None = None
     flags: Annotated[tuple[doc.Flag, ...], Field(max_length=10)] = ()
@@ -175,7 +190,7 @@ class Document(Strict):
     logs: Annotated[
         dict[Annotated[str, StringConstraints(max_length=200)], LogText], Field(max_length=5_000)
     ] = {}
-    costs: dict[Word, int | float] = {}
+    costs: Annotated[dict[Word, Whole | float], Field(max_length=100)] = {}
 
     @model_validator(mode="after")
     def _whole(self) -> Document:
@@ -183,6 +198,8 @@ class Document(Strict):
             raise ValueError("finished_at lies before started_at")
         if self.evidence and "flashinfer" not in self.stack:
             raise ValueError("evidence needs stack.flashinfer, the version it speaks of")
+        if self.evidence and not VERSION.fullmatch(self.stack["flashinfer"]):
+            raise ValueError("stack.flashinfer must be a version such as 0.6.3, of at most 40 characters")
         missing = {finding.log for finding in self.evidence if finding.log} - self.logs.keys()
         if missing:
             raise ValueError(f"evidence names a log that is not in logs: {min(missing)}")

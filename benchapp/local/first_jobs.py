@@ -7,8 +7,8 @@ from pathlib import Path
 
 from django.db import transaction
 
+from benchapp.catalog.locks import lock
 from benchapp.ingest.actions import ingest_file
-from benchapp.runs.actions import lock
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.requests import request_cpu_gemm, request_survey
 

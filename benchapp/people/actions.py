@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.contrib.auth import login, logout
-from django.db import connection, transaction
+from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
+from benchapp.catalog.locks import lock
 from benchapp.people import queries
 from benchapp.people.audit import record
 from benchapp.people.models import ROLE_ORDER, ApiToken, Role, SetupLink, User
@@ -17,8 +18,8 @@ from benchapp.people.secrets import PREFIX_LENGTH, digest, make_link, make_token
 LINK_LIFE = timedelta(hours=24)
 #: Longest life of a token, in days.
 TOKEN_DAYS = 3650
-#: Postgres advisory lock: accounts, and links for the first one, are made one after the other.
-ACCOUNTS_LOCK = 0x7469_6C65
+#: Accounts, and links for the first one, are made one after the other.
+ACCOUNTS = "accounts"
 
 
 class PeopleError(Exception):
@@ -49,7 +50,7 @@ def sign_out(request: HttpRequest, user: User) -> None:
 @transaction.atomic
 def make_first_admin_link() -> str | None:
     """The secret of a new link that makes the first admin; older ones expire. None where an admin exists."""
-    _lock_accounts()
+    lock(ACCOUNTS)
     if queries.working_admins().exists():
         return None
     secret = _new_link(None)
@@ -60,7 +61,7 @@ def make_first_admin_link() -> str | None:
 @transaction.atomic
 def make_first_admin(secret: str, username: str, password: str) -> User:
     """Use the first admin's link up. Raises LinkGoneError; PeopleError for a name that is taken."""
-    _lock_accounts()
+    lock(ACCOUNTS)
     link = _take_link(secret)
     if link.user is not None:
         raise LinkGoneError
@@ -73,7 +74,7 @@ def make_first_admin(secret: str, username: str, password: str) -> User:
 @transaction.atomic
 def add_user(actor: User, username: str, role: Role) -> tuple[User, str]:
     """A person without a password, and the secret of the link to choose one. Raises PeopleError."""
-    _lock_accounts()
+    lock(ACCOUNTS)
     _refuse_taken(username)
     user = User.objects.create_user(username, role=role)
     secret = _new_link(user)
@@ -172,11 +173,6 @@ def revoke_token(actor: User, pk: int) -> ApiToken:
         token.save(update_fields=["revoked_at"])
         record(actor, "token.revoke", str(token))
     return token
-
-
-def _lock_accounts() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ACCOUNTS_LOCK])
 
 
 def _new_link(user: User | None) -> str:

@@ -14,6 +14,7 @@ from django.db.models import F, Q, TextField, Value
 from django.db.models.functions import Coalesce, Concat, Left, Now
 
 from benchapp.catalog.digests import digest
+from benchapp.catalog.locks import lock
 from benchapp.catalog.models import Recipe, Target
 from benchapp.people import audit
 from benchapp.people.models import User
@@ -27,13 +28,6 @@ CPU_QUEUE = "cpu"
 #: An attempt's log is kept up to this many characters.
 LOG_LIMIT = 1_000_000
 WORKER_LOST = "worker_lost"
-
-
-def lock(name: str) -> None:
-    """Hold a Postgres advisory lock of that name until the transaction ends."""
-    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -183,10 +177,9 @@ def deliver(run_id: int, attempt: int, body: bytes) -> Document:
     if not created and document.state != Document.State.RECEIVED:
         return document
     if may_move(run.state, State.DELIVERED):
-        run.state = State.DELIVERED
-        run.failure_code = run.failure = ""
-        run.save(update_fields=["state", "failure_code", "failure"])
-        Run.objects.filter(pk=run_id).update(heartbeat_at=Now())
+        Run.objects.filter(pk=run_id).update(
+            state=State.DELIVERED, failure_code="", failure="", heartbeat_at=Now()
+        )
     _close_attempt(run_id, attempt, "delivered")
     broker.ask_ingest(document.pk)
     return document
@@ -227,14 +220,13 @@ def cancel(run: Run, user: User) -> bool:
 
 
 def end(run: Run, state: State, code: str = "", sentence: str = "") -> None:
-    """Move a locked run to a final state, wake what waited for it, and tell listeners after commit."""
+    """Move a locked run to a final state, wake what waited for it, and tell listeners."""
     if not may_move(run.state, state):
         raise ValueError(f"run {run.pk}: {run.state} → {state} is not a legal move")
     run.state, run.failure_code, run.failure = state, code, sentence
-    run.save(update_fields=["state", "failure_code", "failure"])
-    Run.objects.filter(pk=run.pk).update(finished_at=Now())
+    Run.objects.filter(pk=run.pk).update(state=state, failure_code=code, failure=sentence, finished_at=Now())
     broker.wake(Run.objects.filter(waits_for=run, state=State.QUEUED).values_list("queue", flat=True))
-    transaction.on_commit(lambda: run_ended.send(sender=Run, run=run))
+    run_ended.send(sender=Run, run=run)
 
 
 def _close_attempt(run_id: int, number: int, outcome: str, failure: str = "") -> None:
@@ -278,33 +270,35 @@ def _take_up_again(run: Run, reason: str) -> bool:
     return False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Swept:
-    requeued: int
-    #: failed or, where somebody had asked for it, cancelled
-    ended: int
-    woken: tuple[str, ...]
+def _postgres_listened() -> bool:
+    """Whether Postgres has been up for as long as a heart may be silent: while it is away nobody can beat."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT now() - pg_postmaster_start_time() > make_interval(secs => %s)",
+            [settings.HEARTBEAT_TIMEOUT_S],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 @transaction.atomic
-def sweep() -> Swept:
-    """Take up runs whose heart stopped, ask again for documents not ingested, wake queues that have work."""
+def sweep() -> int:
+    """Take up runs whose heart stopped, ask again for documents not ingested, wake queues that have work.
+
+    Returns how many runs were queued again.
+    """
     silent = Now() - dt.timedelta(seconds=settings.HEARTBEAT_TIMEOUT_S)
-    requeued = ended = 0
+    requeued = 0
     lost = Run.objects.select_for_update(skip_locked=True).filter(
         state=State.RUNNING, heartbeat_at__lt=silent
     )
-    for run in lost:
+    for run in lost if _postgres_listened() else ():
         if _take_up_again(run, f"no heartbeat for {settings.HEARTBEAT_TIMEOUT_S} s"):
             requeued += 1
-        else:
-            ended += 1
     waiting = Document.objects.filter(state=Document.State.RECEIVED, received_at__lt=silent)
     for document_id in waiting.values_list("pk", flat=True)[:100]:
         broker.ask_ingest(document_id)
     runnable = Run.objects.filter(state=State.QUEUED).filter(
         Q(waits_for=None) | Q(waits_for__state__in=FINAL)
     )
-    queues = tuple(sorted(set(runnable.values_list("queue", flat=True))))
-    broker.wake(queues)
-    return Swept(requeued, ended, queues)
+    broker.wake(runnable.values_list("queue", flat=True))
+    return requeued

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from django.db import connection, transaction
 
+from benchapp.catalog.locks import lock
+
 TABLES = ("runs_measurement", "runs_sample")
 
 
@@ -32,7 +34,7 @@ def ensure(moments: Iterable[dt.datetime]) -> None:
             del wanted[name]
         if not wanted:
             return
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('runs.partitions'))")
+        lock("partitions")
         for name, (table, month) in wanted.items():
             # names and dates are made here from a date, nothing of them comes from outside
             cursor.execute(

@@ -16,16 +16,21 @@ from workers.bench.tiles.arches import ARCHES
 
 #: The torch of CPU benchmarks.
 CPU_TORCH = "2.13.0"
+LONGEST_VERSION = 40
 
 
 def clean_version(text: str) -> str:
     """A PEP 440 version, normalised. Raises ValidationError."""
+    text = text.strip()
+    refusal = ValidationError(f"{text[:LONGEST_VERSION]!r} is not a version; expected one such as 0.6.3.")
+    if len(text) > LONGEST_VERSION:
+        raise refusal
     try:
-        version = Version(text.strip())
+        version = Version(text)
     except InvalidVersion:
-        raise ValidationError(f"{text[:60]!r} is not a version; expected one such as 0.6.3.") from None
-    if version.local:
-        raise ValidationError("Local versions (with a +) are not on the package index.")
+        raise refusal from None
+    if version.local or version.epoch:
+        raise ValidationError("Local versions (with a +) and epochs (with a !) are not on the package index.")
     return str(version)
 
 

@@ -1,4 +1,5 @@
-"""Told after the transaction in which a run ended: `sender` is Run, `run` the row."""
+"""Told in the transaction in which a run ends: `sender` is Run, `run` the row. What a listener writes is
+there exactly when the end of the run is."""
 
 from django.dispatch import Signal
 

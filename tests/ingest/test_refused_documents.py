@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from benchapp.ingest.actions import Unreadable, ingest, ingest_file
 from benchapp.runs.actions import Request, claim, deliver, receive, request_run
 from benchapp.runs.models import Document, Job, Measurement, Run, State
 from tests.ingest.documents import body, broken, gemm, measurement
+from workers.bench.document import Finding
 
 pytestmark = pytest.mark.django_db
 FIRST: list[str | int] = ["measurements", 0]
@@ -59,6 +61,13 @@ def take_in(content: bytes) -> Document:
             "measurements[0].statistics: min ≤ q1 ≤ median ≤ q3 does not hold",
         ),
         ([*FIRST, "params"], {}, "measurements[0].params: "),
+        ([*FIRST, "params", "m"], 10**200, "measurements[0].params.m"),
+        ([*FIRST, "flops"], 1e300, "measurements[0].flops: "),
+        (
+            ["target", "properties"],
+            {"l2_bytes": "50 MB"},
+            "target: properties.l2_bytes must be a number from 0",
+        ),
         (["target", "host"], None, "target: a cpu target needs host and model"),
         (["finished_at"], "2020-01-01T00:00:00Z", "document: finished_at lies before started_at"),
         ([*FIRST, "backend"], "a\x00b", "document: holds a NUL character"),
@@ -72,6 +81,20 @@ def test_a_fault_is_named_by_its_path(path: list[str | int], value: Any, fault: 
     assert not Case.objects.exists()
     assert not Target.objects.exists()
     assert Event.objects.get(kind="document_rejected").payload == {"document": row.pk}
+
+
+@pytest.mark.parametrize("version", ["a/b c", "", "9" * 41, "../../x", "<b>"])
+def test_evidence_of_something_that_is_no_version_is_refused(version: str):
+    finding = Finding(
+        "moe_grouped_gemm", "nvfp4xnvfp4", "bf16", (128, 128, 128), (1, 1, 1), "none", False, "auto",
+        "dispatched", True, "generator",
+    )  # fmt: skip
+    document = dataclasses.replace(
+        gemm(), kind="tiles", measurements=(), evidence=(finding,), stack={"flashinfer": version}
+    )
+    row = take_in(body(document))
+    assert row.state == Document.State.REJECTED
+    assert "stack.flashinfer" in row.fault
 
 
 @pytest.mark.parametrize(
@@ -121,17 +144,50 @@ def test_a_rejected_document_may_be_tried_again_once_the_schema_allows_it(monkey
     assert (run.state, run.failure) == (State.DONE, "")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_trouble_of_the_database_leaves_the_document_in_the_inbox(monkeypatch: pytest.MonkeyPatch):
-    def full(*args: object) -> int:
-        raise OperationalError("could not extend file: No space left on device")
+    def cut_off(*args: object) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return 0
 
     row, _ = receive(body(gemm()), origin=Document.Origin.FILE)
     with monkeypatch.context() as trouble, pytest.raises(OperationalError):
-        trouble.setattr(measurements, "store", full)
+        trouble.setattr(measurements, "store", cut_off)
         ingest(row.pk)
+    connection.close()
     row.refresh_from_db()
     assert row.state == Document.State.RECEIVED
     assert ingest(row.pk).state == Document.State.ACCEPTED
+
+
+def test_a_mistake_of_our_own_refuses_the_document_once_instead_of_every_30_s(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def mistaken(*args: object) -> int:
+        raise TypeError("ours")
+
+    with monkeypatch.context() as mistake:
+        mistake.setattr(measurements, "store", mistaken)
+        row = take_in(body(gemm()))
+    assert row.fault == "document: Tilewatch could not take it in (TypeError)"
+    call_command("ingest", "--again")
+    row.refresh_from_db()
+    assert row.state == Document.State.ACCEPTED
+
+
+def test_a_good_document_after_a_refused_one_makes_the_run_done():
+    request = Request(Run.Kind.GEMM, "a test", "cpu", {"torch": "2.13.0"}, {})
+    run, _ = request_run(request, user=None, source=Job.Source.COMMAND)
+    claim("cpu", "w")
+    bad = deliver(run.pk, 1, b"{}")
+    good = deliver(run.pk, 1, body(gemm()))
+    assert ingest(bad.pk).state == Document.State.REJECTED
+    run.refresh_from_db()
+    assert run.state == State.FAILED
+    assert ingest(good.pk).state == Document.State.ACCEPTED
+    run.refresh_from_db()
+    assert (run.state, run.failure) == (State.DONE, "")
 
 
 def test_a_hundred_faults_are_counted_and_five_are_told():

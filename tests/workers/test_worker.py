@@ -6,14 +6,17 @@ import itertools
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
 
 from benchapp.people.models import User
-from benchapp.runs import actions
-from benchapp.runs.models import Attempt, Document, Measurement, State
+from benchapp.runs import actions, broker
+from benchapp.runs.models import Attempt, Document, Measurement, Run, State
+from tests.conftest import Servers
 from tests.workers.conftest import alive, ask, becomes, good_document, until
 
 Launch = Callable[[], "subprocess.Popen[bytes]"]
@@ -46,7 +49,7 @@ def test_from_request_to_stored_measurements(worker: Launch, control: Launch, ho
     for secret in ("DATABASE_URL", "REDIS_URL", "TILEWATCH_HOME"):
         assert secret not in attempt.log
     until(lambda: not list((home / "work").iterdir()), what="the end of its folder")
-    assert not list((home / "spool").iterdir())
+    assert not list((home / "spool").glob("*.json"))
 
 
 @pytest.mark.parametrize(
@@ -119,11 +122,46 @@ def test_the_bytes_of_another_runs_document_are_no_result(worker: Launch, contro
     assert run.failure_code == "known_document"
 
 
-def test_hints_that_were_lost_or_doubled_change_nothing(worker: Launch, control: Launch):
+def test_hints_sent_again_and_again_change_nothing(worker: Launch, control: Launch):
     run = ask(document=good_document())
+    for _ in range(5):
+        actions.sweep()  # nobody has claimed it, so each sweep sends another hint
     worker()
     control()
     becomes(run, State.DONE)
-    for _ in range(5):
-        actions.sweep()
     assert run.attempts.count() == 1
+
+
+def test_a_flushed_broker_costs_no_more_than_the_time_to_the_next_sweep(
+    worker: Launch, control: Launch, servers: Servers
+):
+    run = ask(document=good_document())
+    redis.Redis.from_url(servers.redis_url).flushall()
+    worker()
+    control()
+    actions.sweep()
+    becomes(run, State.DONE)
+
+
+def test_a_document_over_the_limit_is_not_delivered(worker: Launch):
+    worker()
+    run = ask(document="x" * (32 * 1024 * 1024 + 1))
+    assert becomes(run, State.FAILED).failure == (
+        "Its document has 33,554,433 bytes; at most 33,554,432 are taken."
+    )
+    assert not Document.objects.exists()
+
+
+def test_a_second_worker_of_a_queue_leaves_the_first_alone(worker: Launch):
+    worker()
+    run = ask(seconds=600)
+    child = child_of(run.pk)
+    worker()
+    for _ in range(5):
+        broker.wake([run.queue])
+    second = ask(number=2)
+    until(lambda: Run.objects.filter(pk=second.pk, state=State.QUEUED).exists())
+    time.sleep(8)
+    run.refresh_from_db()
+    assert (run.state, run.attempt) == (State.RUNNING, 1)
+    assert alive(child)
