@@ -28,6 +28,12 @@ def populated(live_server):
     return running_survey()
 
 
+def test_a_phone_shows_state_and_job_of_a_run_without_sideways_scrolling(open_page, populated):
+    page = open_page("/runs/", viewport=PHONE)
+    job = page.locator("tbody tr").first.locator("td").nth(1).bounding_box()
+    assert job["x"] + job["width"] <= PHONE["width"] - 16
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [None, PHONE], ids=["desktop", "phone"])
 def test_no_page_complains_or_overflows(open_page, populated, viewport, theme):

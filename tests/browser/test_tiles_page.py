@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchapp.tiles.models import Tile
-from tests.browser.conftest import PHONE, overflow
+from tests.browser.conftest import DESKTOP, PHONE, overflow
 from tests.tiles.surveys import IN_0_6_3, findings_of, store, survey
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,6 +42,20 @@ def test_arrows_move_and_enter_opens_the_evidence_beside(open_page, surveyed):
     assert not page.locator("#evidence").is_visible()
     page.reload()
     assert not page.locator("#evidence").is_visible()
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_cutlass_of_a_single_version_is_read_whole(open_page, viewport):
+    for day, (version, cutlass) in enumerate(
+        (("0.6.3", "4.2.1"), ("0.6.4", "4.4.10"), ("0.6.5", "4.4.10")), 1
+    ):
+        store(survey(version, cutlass, findings_of(IN_0_6_3), day=day))
+    page = open_page("/tiles/", viewport=viewport)
+    for band in page.locator("#matrix .band").all():
+        assert band.inner_text() in ("4.2.1", "4.4.10")
+        cell, label = band.bounding_box(), band.locator("span").bounding_box()
+        assert cell["x"] <= label["x"] and label["x"] + label["width"] <= cell["x"] + cell["width"]
+        assert cell["y"] <= label["y"] and label["y"] + label["height"] <= cell["y"] + cell["height"]
 
 
 def test_a_sibling_opens_in_the_same_place(open_page, surveyed):
