@@ -21,13 +21,16 @@ class Target(models.Model):
         CPU = "cpu", "CPU"
         GPU = "gpu", "GPU"
 
-    key = models.CharField(max_length=200, unique=True, help_text="arch:sm120, gpu:GPU-…, cpu:host:model")
+    key = models.CharField(
+        max_length=200, unique=True, help_text="arch:sm120, gpu:GPU-…, cpu:digest of host and model"
+    )
     kind = models.CharField(max_length=8, choices=Kind.choices)
     arch = models.CharField(max_length=20, help_text="sm120, sm90, x86_64 …")
     model = models.CharField(max_length=120, blank=True, help_text="Product name as the device tells it")
     uuid = models.CharField(max_length=80, blank=True)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, null=True)
     properties = models.JSONField(default=dict, help_text="sm_count, l2_bytes, smem_optin_bytes …")
+    described_at = models.DateTimeField(null=True, help_text="Of the newest document that described it")
 
     def __str__(self) -> str:
         return self.model or self.arch.upper()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 from django.conf import settings
@@ -135,22 +136,31 @@ def ingest_again(document_id: int) -> Document:
     return ingest(document_id)
 
 
+def printable(name: str) -> str:
+    """A file name that can be stored and shown, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
 class Unreadable(Exception):
     """A file that cannot even enter the inbox, with the reason."""
 
 
 def ingest_file(path: Path, *, origin: Document.Origin, user: User | None = None) -> tuple[Document, bool]:
-    """Ingest a file. Returns (document, new); the same bytes again change nothing. Raises Unreadable."""
+    """Ingest a file. Returns (document, whether it was taken in now); the same bytes again change nothing.
+
+    Raises Unreadable.
+    """
     limit = settings.DOCUMENT_LIMIT_BYTES
     try:
         with path.open("rb") as source:
             body = source.read(limit + 1)
     except OSError as error:
-        raise Unreadable(f"{path}: {error.strerror}") from None
+        raise Unreadable(f"{printable(str(path))}: {error.strerror}") from None
     if len(body) > limit:
-        raise Unreadable(f"{path}: larger than {limit:,} bytes, the most a document may have")
+        raise Unreadable(f"{printable(str(path))}: larger than {limit:,} bytes, the most a document may have")
     with transaction.atomic():
-        row, new = receive(body, origin=origin, name=path.name)
+        row, new = receive(body, origin=origin, name=printable(path.name))
+        waiting = row.state == Document.State.RECEIVED
         if new:
             audit.record(user, "ingest_file", f"document {row.pk}", name=path.name, sha256=row.sha256)
-    return ingest(row.pk), new
+    return ingest(row.pk), waiting

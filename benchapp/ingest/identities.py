@@ -10,26 +10,34 @@ from benchapp.ingest import bulk, schema
 
 
 def target_of(document: schema.Document) -> Target:
-    """The target row; what the device says of itself is kept up to date."""
+    """The target row. Raises Fault where a GPU's UUID is known as another product.
+
+    What the device says of itself is kept as the newest document has it, whatever comes in later.
+    """
     said = document.target
     if said.kind == "gpu":
         key = f"gpu:{said.uuid}"
     elif said.kind == "cpu":
-        key = f"cpu:{said.host}:{said.model}"
+        key = f"cpu:{digest({'host': said.host, 'model': said.model})}"
     else:
         key = f"arch:{said.arch}"
     host = Host.objects.get_or_create(name=said.host)[0] if said.host else None
-    target, _ = Target.objects.update_or_create(
-        key=key[:200],
-        defaults={
-            "kind": said.kind,
-            "arch": said.arch,
-            "model": said.model or "",
-            "uuid": said.uuid or "",
-            "host": host,
-            "properties": dict(said.properties),
-        },
-    )
+    described = {
+        "kind": said.kind,
+        "arch": said.arch,
+        "model": said.model or "",
+        "uuid": said.uuid or "",
+        "host": host,
+        "properties": dict(said.properties),
+        "described_at": document.finished_at,
+    }
+    target, created = Target.objects.get_or_create(key=key, defaults=described)
+    if not created and said.kind == "gpu" and (target.model, target.arch) != (said.model or "", said.arch):
+        raise schema.Fault(f"target: {said.uuid} is known as {target.model} ({target.arch})")
+    if target.described_at is None or target.described_at < document.finished_at:
+        for name, value in described.items():
+            setattr(target, name, value)
+        target.save()
     return target
 
 

@@ -6,16 +6,19 @@ import datetime as dt
 import re
 from typing import Annotated, Literal
 
+from packaging.version import InvalidVersion, Version
 from pydantic import (
     AwareDatetime,
     BaseModel,
     ConfigDict,
+    FailFast,
     Field,
     StringConstraints,
     ValidationError,
     model_validator,
 )
 
+from benchapp.catalog.versions import PATTERN
 from workers.bench import document as doc
 
 #: Earliest and latest (relative to now) moment a measurement may claim.
@@ -30,7 +33,12 @@ LogText = Annotated[str, StringConstraints(max_length=1_000_000)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Seconds = Annotated[float, Field(ge=0)]
+Blocks = Annotated[int, Field(ge=1, le=64)]
+Arch = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,12}$")]
+Seconds = Annotated[float, Field(ge=0, le=1e7)]
+#: One call takes at least a picosecond: a rate computed from it stays a number.
+CallTime = Annotated[float, Field(ge=1e-12, le=1e7)]
+Moment = Annotated[AwareDatetime, Field(ge=EPOCH, le=dt.datetime(2100, 1, 1, tzinfo=dt.UTC))]
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Value = Annotated[str, StringConstraints(max_length=200)]
 Number = Annotated[float, Field(ge=0, le=1e18)]
@@ -40,17 +48,19 @@ NUMBERS = frozenset(
 )
 
 
-#: A release has a place in the order of versions, and in an address.
-VERSION = re.compile(r"\d[0-9A-Za-z.!+_-]{0,39}")
+#: Bodies up to this size are faulted with the value that was found; a larger one would be held in memory
+#: once more for each of its faults.
+VALUES_SHOWN_BYTES = 1024 * 1024
+NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, strict=True)
 
 
 class Target(Strict):
     kind: Literal["arch", "cpu", "gpu"]
-    arch: Word
+    arch: Arch
     model: Short | None = None
     uuid: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9\-]{1,80}$")] | None = None
     host: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
@@ -75,7 +85,7 @@ class Finding(Strict):
     inputs: Word
     output: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,12}$")]
     tile: tuple[Extent, Extent, Extent]
-    cluster: tuple[Extent, Extent, Extent]
+    cluster: tuple[Blocks, Blocks, Blocks]
     fusion: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,20}$")]
     swap_ab: bool
     schedule: Word
@@ -131,10 +141,10 @@ class Readings(Strict):
 
 class Statistics(Strict):
     n: Annotated[int, Field(ge=1, le=2**31 - 1)]
-    median: Seconds
-    q1: Seconds
-    q3: Seconds
-    min: Seconds
+    median: CallTime
+    q1: CallTime
+    q3: CallTime
+    min: CallTime
 
     @model_validator(mode="after")
     def _ordered(self) -> Statistics:
@@ -144,12 +154,12 @@ class Statistics(Strict):
 
 
 class Measurement(Strict):
-    kind: Word
+    kind: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,20}$")]
     params: Annotated[dict[Word, Value | bool | Whole], Field(min_length=1, max_length=40)]
     outcome: doc.Outcome
-    measured_at: AwareDatetime
+    measured_at: Moment
     metric: Literal["time"] = "time"
-    samples: Annotated[tuple[Seconds, ...], Field(max_length=doc.SAMPLE_CAP)] = ()
+    samples: Annotated[tuple[Seconds, ...], Field(max_length=doc.SAMPLE_CAP), FailFast()] = ()
     statistics: Statistics | None = None
     host_time: Statistics | None = None
     timer: doc.Timer | None = None
@@ -171,8 +181,8 @@ class Measurement(Strict):
             raise ValueError(f"outcome {self.outcome} needs statistics and timer")
         if self.outcome == "ok" and self.correctness is None:
             raise ValueError("outcome ok needs correctness; without a check it is unverified")
-        if not EPOCH <= self.measured_at <= dt.datetime.now(dt.UTC) + CLOCK_SKEW:
-            raise ValueError("measured_at lies before 2015 or more than a day ahead of this server's clock")
+        if self.measured_at > dt.datetime.now(dt.UTC) + CLOCK_SKEW:
+            raise ValueError("measured_at lies more than a day ahead of this server's clock")
         return self
 
 
@@ -181,12 +191,12 @@ class Document(Strict):
     kind: Literal["tiles", "gemm"]
     producer: Short
     command: Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(max_length=200)]
-    started_at: AwareDatetime
-    finished_at: AwareDatetime
+    started_at: Moment
+    finished_at: Moment
     target: Target
     stack: Annotated[dict[Word, Short], Field(min_length=1, max_length=60)]
-    measurements: Annotated[tuple[Measurement, ...], Field(max_length=500_000)] = ()
-    evidence: Annotated[tuple[Finding, ...], Field(max_length=200_000)] = ()
+    measurements: Annotated[tuple[Measurement, ...], Field(max_length=500_000), FailFast()] = ()
+    evidence: Annotated[tuple[Finding, ...], Field(max_length=200_000), FailFast()] = ()
     logs: Annotated[
         dict[Annotated[str, StringConstraints(max_length=200)], LogText], Field(max_length=5_000)
     ] = {}
@@ -196,10 +206,10 @@ class Document(Strict):
     def _whole(self) -> Document:
         if self.finished_at < self.started_at:
             raise ValueError("finished_at lies before started_at")
-        if self.evidence and "flashinfer" not in self.stack:
-            raise ValueError("evidence needs stack.flashinfer, the version it speaks of")
-        if self.evidence and not VERSION.fullmatch(self.stack["flashinfer"]):
-            raise ValueError("stack.flashinfer must be a version such as 0.6.3, of at most 40 characters")
+        if self.measurements if self.kind == "tiles" else self.evidence:
+            raise ValueError("a document of kind tiles holds evidence, any other measurements")
+        if self.evidence and not _is_release(self.stack.get("flashinfer", "")):
+            raise ValueError("evidence needs stack.flashinfer, the version it speaks of, such as 0.6.3")
         missing = {finding.log for finding in self.evidence if finding.log} - self.logs.keys()
         if missing:
             raise ValueError(f"evidence names a log that is not in logs: {min(missing)}")
@@ -217,9 +227,20 @@ def _place(location: tuple[int | str, ...]) -> str:
     return path or "document"
 
 
-def _said(error: ValidationError) -> str:
+def _is_release(text: str) -> bool:
+    """Whether a version has a place in the order of versions (PEP 440) and in an address."""
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return re.fullmatch(PATTERN, text) is not None
+
+
+def _said(error: ValidationError, *, with_values: bool) -> str:
     faults = []
-    for item in error.errors(include_url=False)[:FAULTS_SHOWN]:
+    for item in error.errors(include_url=False, include_context=False, include_input=with_values)[
+        :FAULTS_SHOWN
+    ]:
         value = item.get("input")
         found = f", found {value!r:.60}" if isinstance(value, str | int | float | bool) else ""
         faults.append(f"{_place(item['loc'])}: {item['msg'].removeprefix('Value error, ')}{found}")
@@ -228,10 +249,10 @@ def _said(error: ValidationError) -> str:
 
 
 def parse(body: bytes) -> Document:
-    """Check a document's bytes against the schema. Raises Fault."""
-    if b"\\u0000" in body:
+    """Check a document's bytes against the schema; a list is checked up to its first fault. Raises Fault."""
+    if NUL.search(body):
         raise Fault("document: holds a NUL character, which no text here may contain")
     try:
         return Document.model_validate_json(body)
     except ValidationError as error:
-        raise Fault(_said(error)) from None
+        raise Fault(_said(error, with_values=len(body) <= VALUES_SHOWN_BYTES)) from None

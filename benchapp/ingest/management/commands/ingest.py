@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from benchapp.ingest.actions import Unreadable, ingest_again, ingest_file
+from benchapp.ingest.actions import Unreadable, ingest_again, ingest_file, printable
 from benchapp.runs.models import Document
 
 
@@ -34,15 +34,16 @@ class Command(BaseCommand):
 
     def _files(self, paths: list[Path]) -> Iterator[tuple[str, Document | str]]:
         for path in paths:
+            name = printable(str(path))
             try:
-                document, new = ingest_file(path, origin=Document.Origin.FILE)
+                document, now = ingest_file(path, origin=Document.Origin.FILE)
             except Unreadable as error:
-                yield str(path), str(error)
+                yield name, str(error)
                 continue
             if document.state == Document.State.REJECTED:
-                yield str(path), f"{path}: {document.fault}"
+                yield name, f"{name}: {document.fault}"
             else:
-                yield f"{path}{'' if new else ' (known already, nothing changed)'}", document
+                yield f"{name}{'' if now else ' (known already, nothing changed)'}", document
 
     def _again(self) -> Iterator[tuple[str, Document | str]]:
         for document_id in Document.objects.filter(state=Document.State.REJECTED).values_list(

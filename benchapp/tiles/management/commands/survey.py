@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -28,6 +29,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["json"] and options["json"] != "-":
+            folder = Path(options["json"]).absolute().parent
+            if not (folder.is_dir() and os.access(folder, os.W_OK)):
+                raise CommandError(f"--json {options['json']}: {folder} is no folder that can be written to.")
         try:
             run, created = request_survey(
                 options["flashinfer"], options["arch"], user=None, source=Job.Source.COMMAND
