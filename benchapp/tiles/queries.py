@@ -7,7 +7,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from django.db.models import Count
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
 from benchapp.catalog.models import Release, Target
@@ -20,6 +20,10 @@ from benchapp.tiles.words import Summary, cell, changes, summary
 PACKAGE = "flashinfer"
 #: The architecture whose tiles are in doubt most often comes first, where any of it were surveyed.
 FIRST_ARCH = "sm120"
+_ROW_ORDER = ("m", "n", "k", "cluster", "schedule", "-fusion", "swap_ab", "pk")
+#: A page holds no more rows and columns than these; exports hold all, a block of rows at a time.
+MOST_ROWS = 200
+MOST_COLUMNS = 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,13 +72,24 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of a selection a matrix looks at: variants (rows) and releases (columns)."""
+
+    variants: int
+    of_variants: int
+    releases: int
+    of_releases: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Matrix:
     columns: tuple[Column, ...]
     #: CUTLASS version and how many neighbouring columns bundle it
     bands: tuple[tuple[str, int], ...]
     groups: tuple[Group, ...]
-    #: rows left out because nothing changes in them
+    #: rows left out because nothing changes in them, among those looked at
     hidden: int
+    bounds: Bounds
     summary: Summary | None
     since: str
     #: the cell that opens the page: the first wrong or failed one in the release that the words are about
@@ -124,34 +139,71 @@ def matrix(
     *,
     only_changes: bool = False,
 ) -> Matrix:
-    """The matrix of a selection; its words speak of the release `focus`."""
-    tiles = list(
-        Tile.objects.filter(**dataclasses.asdict(selection)).order_by(
-            "m", "n", "k", "cluster", "schedule", "-fusion", "swap_ab"
-        )
-    )
-    columns = tuple(Column(r.version, r.cutlass, r.version in surveyed_versions) for r in every_release)
-    version_of = {release.pk: release.version for release in every_release}
-    verdicts = {
-        (verdict.tile_id, version_of[verdict.release_id]): verdict
-        for verdict in Verdict.objects.filter(tile__in=tiles, release__in=version_of).order_by()
-    }
+    """The matrix of a selection, at most MOST_ROWS × MOST_COLUMNS; its words speak of the release `focus`.
+
+    Of more variants those that failed in some release come first; of more releases the newest are taken, or
+    where `focus` is older, those up to it.
+    """
+    total, tiles = _most_telling(selection)
+    releases_ = _around(every_release, focus)
+    columns = _columns(releases_, surveyed_versions)
+    verdicts = _verdicts(tiles, releases_)
     groups: list[Group] = []
     hidden = 0
     for _, found in itertools.groupby(tiles, key=lambda tile: (tile.m, tile.n, tile.k)):
         group = list(found)
         several = len({(tile.cluster, tile.schedule) for tile in group}) > 1
         rows = [_row(tile, several, columns, verdicts) for tile in group]
-        shown = [row for row in rows if not only_changes or _changes(row, columns)]
+        shown = [
+            row for row in rows if not only_changes or _changes([cell.fate for cell in row.cells], columns)
+        ]
         hidden += len(rows) - len(shown)
         if shown:
             groups.append(Group(shown[0].cells[0].variant.shape if columns else "", tuple(shown)))
-    summary_, since = _words(selection.arch, tiles, columns, verdicts, focus)
+    if len(tiles) < total:
+        summary_, since = _words_of_many(selection, focus), ""
+    else:
+        summary_, since = _words(selection.arch, tiles, columns, verdicts, focus)
     bands = tuple(
         (cutlass, len(list(run)))
         for cutlass, run in itertools.groupby(columns, key=lambda column: column.cutlass)
     )
-    return Matrix(columns, bands, tuple(groups), hidden, summary_, since, _telling(groups, columns, focus))
+    bounds = Bounds(len(tiles), total, len(columns), len(every_release))
+    telling = _telling(groups, columns, focus)
+    return Matrix(columns, bands, tuple(groups), hidden, bounds, summary_, since, telling)
+
+
+def _tiles(selection: Selection) -> QuerySet[Tile]:
+    return Tile.objects.filter(**dataclasses.asdict(selection)).order_by(*_ROW_ORDER)
+
+
+def _most_telling(selection: Selection) -> tuple[int, list[Tile]]:
+    """How many variants there are, and at most MOST_ROWS of them in row order; those that failed go first."""
+    found = _tiles(selection)
+    if len(all_of_few := list(found[: MOST_ROWS + 1])) <= MOST_ROWS:
+        return len(all_of_few), all_of_few
+    failed = Verdict.objects.filter(~Q(failed_stage="") | ~Q(reason=""), tile=OuterRef("pk"))
+    first = found.annotate(failed=Exists(failed)).order_by("-failed", *_ROW_ORDER)
+    kept = list(first.values_list("pk", flat=True)[:MOST_ROWS])
+    return found.count(), list(found.filter(pk__in=kept))
+
+
+def _around(every_release: Sequence[Release], focus: str) -> Sequence[Release]:
+    newest = every_release[-MOST_COLUMNS:]
+    at = next((index for index, release in enumerate(every_release) if release.version == focus), None)
+    if at is None or every_release[at] in newest:
+        return newest
+    return every_release[max(0, at + 1 - MOST_COLUMNS) : at + 1]
+
+
+def _columns(releases_: Sequence[Release], surveyed_versions: set[str]) -> tuple[Column, ...]:
+    return tuple(Column(r.version, r.cutlass, r.version in surveyed_versions) for r in releases_)
+
+
+def _verdicts(tiles: Sequence[Tile], releases_: Sequence[Release]) -> dict[tuple[int, str], Verdict]:
+    version_of = {release.pk: release.version for release in releases_}
+    found = Verdict.objects.filter(tile__in=tiles, release__in=version_of).order_by()
+    return {(verdict.tile_id, version_of[verdict.release_id]): verdict for verdict in found}
 
 
 def variant_of(tile: Tile, verdict: Verdict | None, parts: Mapping[str, int] | None = None) -> Variant:
@@ -182,12 +234,8 @@ def _row(
 
 def _cell(tile: Tile, column: Column, verdict: Verdict | None, base: str) -> Cell:
     variant = variant_of(tile, verdict)
-    if verdict is not None:
-        fate, text = variant.fate, cell(variant)
-    elif column.surveyed:
-        fate, text = Fate.ABSENT, "not in this version"
-    else:
-        fate, text = Fate.UNTESTED, "not tested"
+    fate = _fate(variant, verdict, column)
+    text = cell(variant) if verdict else "not in this version" if column.surveyed else "not tested"
     return Cell(
         variant=variant,
         fate=fate,
@@ -199,6 +247,12 @@ def _cell(tile: Tile, column: Column, verdict: Verdict | None, base: str) -> Cel
     )
 
 
+def _fate(variant: Variant, verdict: Verdict | None, column: Column) -> Fate:
+    if verdict is not None:
+        return variant.fate
+    return Fate.ABSENT if column.surveyed else Fate.UNTESTED
+
+
 def _telling(groups: Sequence[Group], columns: Sequence[Column], focus: str) -> str:
     at = next((index for index, column in enumerate(columns) if column.version == focus), None)
     rows = [row for group in groups for row in group.rows] if at is not None else []
@@ -208,9 +262,9 @@ def _telling(groups: Sequence[Group], columns: Sequence[Column], focus: str) -> 
     return f"{worst.tile_id}@{focus}" if worst else ""
 
 
-def _changes(row: Row, columns: Sequence[Column]) -> bool:
-    """Whether its fate differs between surveyed releases."""
-    return len({cell.fate for cell, column in zip(row.cells, columns, strict=True) if column.surveyed}) > 1
+def _changes(fates: Sequence[Fate], columns: Sequence[Column]) -> bool:
+    """Whether a row's fate differs between surveyed releases."""
+    return len({fate for fate, column in zip(fates, columns, strict=True) if column.surveyed}) > 1
 
 
 def _words(
@@ -241,6 +295,23 @@ def _words(
     return summary(focus, arch, held), since
 
 
+def _words_of_many(selection: Selection, focus: str) -> Summary | None:
+    """The counts of a release whose variants are too many to be looked at one by one."""
+    if not focus:
+        return None
+    of_selection = {f"tile__{name}": value for name, value in dataclasses.asdict(selection).items()}
+    counted = (
+        Verdict.objects.filter(**of_selection, release__package=PACKAGE, release__version=focus)
+        .values_list("stage", "failed_stage", "reason")
+        .annotate(variants=Count("pk"))
+        .order_by("stage", "failed_stage", "reason")
+    )
+    held: list[Variant] = []
+    for stage, failed_stage, reason, number in counted:
+        held += [Variant((0, 0, 0), "", False, stage, failed_stage, reason)] * number
+    return summary(focus, selection.arch, held, counts_only=True)
+
+
 def _fates(
     tiles: Sequence[Tile], verdicts: Mapping[tuple[int, str], Verdict], version: str
 ) -> dict[str, Fate]:
@@ -252,30 +323,50 @@ def _fates(
     }
 
 
-def flat(selection: Selection, found: Matrix) -> Iterator[dict[str, str | int | bool | None]]:
-    """One row a cell, for CSV and JSON: sizes in bytes, tiles in elements."""
-    for group in found.groups:
-        for row in group.rows:
-            for column, at in zip(found.columns, row.cells, strict=True):
-                m, n, k = at.variant.tile
+def flat(
+    selection: Selection,
+    every_release: Sequence[Release],
+    surveyed_versions: set[str],
+    *,
+    only_changes: bool = False,
+) -> Iterator[dict[str, str | int | bool | None]]:
+    """One row a cell, for CSV and JSON: sizes in bytes, tiles in elements.
+
+    All variants and releases, of which MOST_ROWS variants are held at a time.
+    """
+    columns = _columns(every_release, surveyed_versions)
+    of_selection = dataclasses.asdict(selection)
+    tiles = _tiles(selection).iterator(chunk_size=MOST_ROWS)
+    while block := list(itertools.islice(tiles, MOST_ROWS)):
+        verdicts = _verdicts(block, every_release)
+        for tile in block:
+            found = [verdicts.get((tile.pk, column.version)) for column in columns]
+            variants = [variant_of(tile, verdict) for verdict in found]
+            fates = list(map(_fate, variants, found, columns))
+            if only_changes and not _changes(fates, columns):
+                continue
+            of_tile = {
+                **of_selection,
+                "tile_id": tile.pk,
+                "m": tile.m,
+                "n": tile.n,
+                "k": tile.k,
+                "fusion": tile.fusion,
+                "swap_ab": tile.swap_ab,
+                "variant": f"{tile.cluster} {tile.schedule}".strip(),
+            }
+            for column, variant, fate in zip(columns, variants, fates, strict=True):
                 yield {
-                    **dataclasses.asdict(selection),
-                    "tile_id": row.tile_id,
-                    "m": m,
-                    "n": n,
-                    "k": k,
-                    "fusion": at.variant.fusion,
-                    "swap_ab": at.variant.swap_ab,
-                    "variant": row.extra,
+                    **of_tile,
                     "flashinfer": column.version,
                     "cutlass": column.cutlass,
-                    "fate": at.fate.value,
-                    "stage": at.variant.stage,
-                    "failed_stage": at.variant.failed_stage,
-                    "reason": at.variant.reason,
-                    "tier": at.variant.tier,
-                    "stages": at.variant.stages,
-                    "need_bytes": at.variant.need_bytes,
-                    "limit_bytes": at.variant.limit_bytes,
-                    "margin_bytes": at.variant.margin_bytes,
+                    "fate": fate.value,
+                    "stage": variant.stage,
+                    "failed_stage": variant.failed_stage,
+                    "reason": variant.reason,
+                    "tier": variant.tier,
+                    "stages": variant.stages,
+                    "need_bytes": variant.need_bytes,
+                    "limit_bytes": variant.limit_bytes,
+                    "margin_bytes": variant.margin_bytes,
                 }

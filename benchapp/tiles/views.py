@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Iterable
+import io
+import json
+from collections.abc import Iterable, Iterator
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -21,6 +23,7 @@ from benchapp.tiles.fates import Fate
 from benchapp.tiles.forms import MatrixForm, SurveyForm, family_label
 from benchapp.tiles.models import EvidenceLog
 
+Plain = str | int | bool | None
 #: What the legend explains, in this order.
 LEGEND = (
     ("survived", "●", "fits, or got further"),
@@ -31,12 +34,14 @@ LEGEND = (
     ("untested", "", "not tested"),
     ("absent", "·", "not in this version"),
 )
+#: Exports leave in pieces of about this size.
+PIECE_CHARACTERS = 64 * 1024
 #: From so many columns on, cells are drawn narrow.
 NARROW_FROM = 32
 
 
 @require_safe
-def index(request: HttpRequest) -> HttpResponse:
+def index(request: HttpRequest) -> HttpResponseBase:
     counted = queries.selections()
     known = queries.surveyed()
     every_release = queries.releases()
@@ -47,20 +52,15 @@ def index(request: HttpRequest) -> HttpResponse:
         surveyed=known,
     )
     selection = form.selection()
-    found = queries.matrix(
-        selection,
-        every_release,
-        known.get(selection.arch, set()),
-        form.values["version"] or "",
-        only_changes=bool(form.values["changes"]),
-    )
+    surveyed = known.get(selection.arch, set())
+    only_changes = bool(form.values["changes"])
     export = request.GET.get("format")
-    if export == "csv":
-        return _csv(selection, queries.flat(selection, found))
-    if export == "json":
-        return JsonResponse(
-            {"selection": dataclasses.asdict(selection), "cells": list(queries.flat(selection, found))}
-        )
+    if export in ("csv", "json"):
+        cells = queries.flat(selection, every_release, surveyed, only_changes=only_changes)
+        return _csv(selection, cells) if export == "csv" else _json(selection, cells)
+    found = queries.matrix(
+        selection, every_release, surveyed, form.values["version"] or "", only_changes=only_changes
+    )
     runs = queries.survey_runs()
     surveyed_versions = {column.version for column in found.columns if column.surveyed}
     context = {
@@ -95,18 +95,42 @@ def _opened(cell: str) -> CellEvidence | None:
     return cell_evidence(int(tile_id), version) if version else None
 
 
-def _csv(selection: queries.Selection, rows: Iterable[dict[str, str | int | bool | None]]) -> HttpResponse:
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
+def _csv(selection: queries.Selection, cells: Iterable[dict[str, Plain]]) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(_csv_parts(cells), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="tiles-{selection.arch}.csv"'
-    writer = csv.writer(response, lineterminator="\n")
-    for number, row in enumerate(rows):
-        if number == 0:
-            writer.writerow(row)
-        writer.writerow([_plain(value) for value in row.values()])
     return response
 
 
-def _plain(value: str | int | bool | None) -> str | int | bool | None:
+def _csv_parts(cells: Iterable[dict[str, Plain]]) -> Iterator[str]:
+    piece = io.StringIO()
+    writer = csv.writer(piece, lineterminator="\n")
+    for number, cell in enumerate(cells):
+        if number == 0:
+            writer.writerow(cell)
+        writer.writerow([_plain(value) for value in cell.values()])
+        if piece.tell() > PIECE_CHARACTERS:
+            yield piece.getvalue()
+            piece.seek(0)
+            piece.truncate()
+    yield piece.getvalue()
+
+
+def _json(selection: queries.Selection, cells: Iterable[dict[str, Plain]]) -> StreamingHttpResponse:
+    return StreamingHttpResponse(_json_parts(selection, cells), content_type="application/json")
+
+
+def _json_parts(selection: queries.Selection, cells: Iterable[dict[str, Plain]]) -> Iterator[str]:
+    yield f'{{"selection": {json.dumps(dataclasses.asdict(selection))}, "cells": ['
+    piece = ""
+    for number, cell in enumerate(cells):
+        piece += (",\n" if number else "") + json.dumps(cell)
+        if len(piece) > PIECE_CHARACTERS:
+            yield piece
+            piece = ""
+    yield f"{piece}]}}\n"
+
+
+def _plain(value: Plain) -> Plain:
     """Names come from documents: a leading sign would make a spreadsheet compute them."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
 

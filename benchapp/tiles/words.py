@@ -86,15 +86,18 @@ def cell(variant: Variant) -> str:
     return ", ".join(said)
 
 
-def summary(version: str, arch: str, variants: Sequence[Variant]) -> Summary:
-    """What a reader should take away about one release; `variants` are all that the release holds."""
+def summary(version: str, arch: str, variants: Sequence[Variant], *, counts_only: bool = False) -> Summary:
+    """What a reader should take away about one release; `variants` are all that the release holds.
+
+    With `counts_only` they need neither tile nor bytes, and no reasons are given.
+    """
     if not variants or all(variant.fate is Fate.UNTESTED and not variant.stage for variant in variants):
         return Summary(
             f"Nothing is known about FlashInfer {version} on {arch.upper()} yet: no survey has looked."
         )
     return Summary(
         f"In {version}, {_tally(variants)}.",
-        tuple(_because(variants)),
+        () if counts_only else tuple(_because(variants)),
         (
             _depth(variants),
             "More survivors do not mean more speed: which variant is fastest takes a measurement.",
@@ -109,11 +112,11 @@ def _tally(variants: Sequence[Variant]) -> str:
     if total == 1:
         said = ["the only variant fits"] if fitting else ["the only variant does not get as far as fitting"]
     elif fitting == total:
-        said = [f"all {total} variants fit"]
+        said = [f"all {total:,} variants fit"]
     elif fitting == 0:
-        said = [f"none of {total} variants is known to fit"]
+        said = [f"none of {total:,} variants is known to fit"]
     else:
-        said = [f"{fitting} of {total} variants fit"]
+        said = [f"{fitting:,} of {total:,} variants fit"]
     groups: dict[Fate, list[Variant]] = defaultdict(list)
     for variant in variants:
         groups[variant.fate].append(variant)

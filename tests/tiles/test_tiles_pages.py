@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from benchapp.catalog.models import Release
 from benchapp.people.models import Role, User
 from benchapp.runs.models import Run
-from benchapp.tiles.models import EvidenceLog, Tile
+from benchapp.tiles import queries
+from benchapp.tiles.models import EvidenceLog, Tile, Verdict
+from benchapp.tiles.views import PIECE_CHARACTERS
 from tests.querycount import at_most
 from tests.tiles.surveys import IN_0_6_3, findings_of, never_dispatched, store, survey
 
@@ -164,7 +168,7 @@ def test_a_variant_that_a_release_does_not_hold_says_so(client, surveyed):
 
 
 def test_the_matrix_comes_as_csv_and_json(client, surveyed):
-    rows = list(csv.DictReader(io.StringIO(client.get("/tiles/?format=csv").content.decode())))
+    rows = list(csv.DictReader(io.StringIO(export(client, "format=csv"))))
     assert len(rows) == 17 * 4
     [cell] = [
         r
@@ -176,8 +180,62 @@ def test_the_matrix_comes_as_csv_and_json(client, surveyed):
         and r["swap_ab"] == "False"
     ]
     assert cell["need_bytes"] == "102400" and cell["margin_bytes"] == "-1024" and cell["fate"] == "overflow"
-    cells = client.get("/tiles/?format=json&changes=on").json()["cells"]
+    cells = json.loads(export(client, "format=json&changes=on"))["cells"]
     assert len(cells) == 3 * 4
+
+
+def export(client, query):
+    return client.get(f"/tiles/?{query}").getvalue().decode()
+
+
+@pytest.fixture
+def crowd(surveyed):
+    """More variants and releases than a page shows; one of the last variants failed, in the first release."""
+    fields = {"family": "moe_grouped_gemm", "inputs": "nvfp4xnvfp4", "output": "bf16", "arch": "sm120"}
+    Tile.objects.bulk_create(
+        Tile(**fields, m=m, n=8, k=8, cluster="1x1x1", fusion="none", swap_ab=False, schedule="auto")
+        for m in range(1000, 1000 + queries.MOST_ROWS + 50)
+    )
+    releases = Release.objects.bulk_create(
+        Release(package="flashinfer", version=f"0.{minor}.0", cutlass="4.5.0") for minor in range(10, 75)
+    )
+    known = {"source": "compiler", "found_at": timezone.now(), "stage": "fits"}
+    last = Tile.objects.latest("pk")
+    Verdict.objects.bulk_create(
+        Verdict(tile=tile, release=release, **known)
+        for tile in Tile.objects.filter(m__gte=1000).exclude(pk=last.pk)
+        for release in (Release.objects.get(version="0.6.10"), releases[-1])
+    )
+    overflow = known | {"stage": "compiled", "failed_stage": "fits", "reason": "smem_overflow"}
+    Verdict.objects.create(tile=last, release=releases[-1], **overflow)
+    return last
+
+
+def test_a_page_shows_so_many_rows_and_columns_and_says_so(client, crowd):
+    with at_most(14):
+        page = client.get("/tiles/?version=0.74.0")
+    found, text = page.context["matrix"], page.content.decode()
+    variants = Tile.objects.count()
+    rows = [row for group in found.groups for row in group.rows]
+    assert len(rows) == queries.MOST_ROWS and crowd.pk in [row.tile_id for row in rows]
+    assert found.groups[0].shape == "128×128×128"
+    assert (
+        f"Shown: {queries.MOST_ROWS} of {variants} variants, first those that failed in some version" in text
+    )
+    assert "In 0.74.0, 249 of 250 variants fit; one does not fit." in text
+    assert [column.version for column in found.columns][0::59] == ["0.15.0", "0.74.0"]
+    assert "Shown: 60 of 69 versions" in text
+    older = client.get("/tiles/?version=0.6.10").context["matrix"]
+    assert [column.version for column in older.columns] == ["0.6.3", "0.6.9", "0.6.10"]
+
+
+def test_exports_hold_every_variant_and_release_in_pieces(client, crowd):
+    variants = Tile.objects.count()
+    rows = list(csv.DictReader(io.StringIO(export(client, "format=csv"))))
+    assert len(rows) == variants * 69
+    assert len(json.loads(export(client, "format=json"))["cells"]) == variants * 69
+    pieces = [len(piece) for piece in client.get("/tiles/?format=csv").streaming_content]
+    assert len(pieces) > 10 and max(pieces) < 2 * PIECE_CHARACTERS
 
 
 def person(role):
