@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
@@ -146,8 +146,8 @@ def matrix(
     """
     total, tiles = _most_telling(selection)
     releases_ = _around(every_release, focus)
-    columns = _columns(releases_, surveyed_versions)
-    verdicts = _verdicts(tiles, releases_)
+    columns = columns_of(releases_, surveyed_versions)
+    verdicts = verdicts_of(tiles, releases_)
     groups: list[Group] = []
     hidden = 0
     for _, found in itertools.groupby(tiles, key=lambda tile: (tile.m, tile.n, tile.k)):
@@ -155,7 +155,7 @@ def matrix(
         several = len({(tile.cluster, tile.schedule) for tile in group}) > 1
         rows = [_row(tile, several, columns, verdicts) for tile in group]
         shown = [
-            row for row in rows if not only_changes or _changes([cell.fate for cell in row.cells], columns)
+            row for row in rows if not only_changes or changes_in([cell.fate for cell in row.cells], columns)
         ]
         hidden += len(rows) - len(shown)
         if shown:
@@ -173,13 +173,13 @@ def matrix(
     return Matrix(columns, bands, tuple(groups), hidden, bounds, summary_, since, telling)
 
 
-def _tiles(selection: Selection) -> QuerySet[Tile]:
+def tiles_of(selection: Selection) -> QuerySet[Tile]:
     return Tile.objects.filter(**dataclasses.asdict(selection)).order_by(*_ROW_ORDER)
 
 
 def _most_telling(selection: Selection) -> tuple[int, list[Tile]]:
     """How many variants there are, and at most MOST_ROWS of them in row order; those that failed go first."""
-    found = _tiles(selection)
+    found = tiles_of(selection)
     if len(all_of_few := list(found[: MOST_ROWS + 1])) <= MOST_ROWS:
         return len(all_of_few), all_of_few
     failed = Verdict.objects.filter(~Q(failed_stage="") | ~Q(reason=""), tile=OuterRef("pk"))
@@ -196,11 +196,11 @@ def _around(every_release: Sequence[Release], focus: str) -> Sequence[Release]:
     return every_release[max(0, at + 1 - MOST_COLUMNS) : at + 1]
 
 
-def _columns(releases_: Sequence[Release], surveyed_versions: set[str]) -> tuple[Column, ...]:
+def columns_of(releases_: Sequence[Release], surveyed_versions: set[str]) -> tuple[Column, ...]:
     return tuple(Column(r.version, r.cutlass, r.version in surveyed_versions) for r in releases_)
 
 
-def _verdicts(tiles: Sequence[Tile], releases_: Sequence[Release]) -> dict[tuple[int, str], Verdict]:
+def verdicts_of(tiles: Sequence[Tile], releases_: Sequence[Release]) -> dict[tuple[int, str], Verdict]:
     version_of = {release.pk: release.version for release in releases_}
     found = Verdict.objects.filter(tile__in=tiles, release__in=version_of).order_by()
     return {(verdict.tile_id, version_of[verdict.release_id]): verdict for verdict in found}
@@ -234,7 +234,7 @@ def _row(
 
 def _cell(tile: Tile, column: Column, verdict: Verdict | None, base: str) -> Cell:
     variant = variant_of(tile, verdict)
-    fate = _fate(variant, verdict, column)
+    fate = fate_of(variant, verdict, column)
     text = cell(variant) if verdict else "not in this version" if column.surveyed else "not tested"
     return Cell(
         variant=variant,
@@ -247,7 +247,7 @@ def _cell(tile: Tile, column: Column, verdict: Verdict | None, base: str) -> Cel
     )
 
 
-def _fate(variant: Variant, verdict: Verdict | None, column: Column) -> Fate:
+def fate_of(variant: Variant, verdict: Verdict | None, column: Column) -> Fate:
     if verdict is not None:
         return variant.fate
     return Fate.ABSENT if column.surveyed else Fate.UNTESTED
@@ -262,7 +262,7 @@ def _telling(groups: Sequence[Group], columns: Sequence[Column], focus: str) -> 
     return f"{worst.tile_id}@{focus}" if worst else ""
 
 
-def _changes(fates: Sequence[Fate], columns: Sequence[Column]) -> bool:
+def changes_in(fates: Sequence[Fate], columns: Sequence[Column]) -> bool:
     """Whether a row's fate differs between surveyed releases."""
     return len({fate for fate, column in zip(fates, columns, strict=True) if column.surveyed}) > 1
 
@@ -321,52 +321,3 @@ def _fates(
         if (verdict := verdicts.get((tile.pk, version))) is not None
         for variant in [variant_of(tile, verdict)]
     }
-
-
-def flat(
-    selection: Selection,
-    every_release: Sequence[Release],
-    surveyed_versions: set[str],
-    *,
-    only_changes: bool = False,
-) -> Iterator[dict[str, str | int | bool | None]]:
-    """One row a cell, for CSV and JSON: sizes in bytes, tiles in elements.
-
-    All variants and releases, of which MOST_ROWS variants are held at a time.
-    """
-    columns = _columns(every_release, surveyed_versions)
-    of_selection = dataclasses.asdict(selection)
-    tiles = _tiles(selection).iterator(chunk_size=MOST_ROWS)
-    while block := list(itertools.islice(tiles, MOST_ROWS)):
-        verdicts = _verdicts(block, every_release)
-        for tile in block:
-            found = [verdicts.get((tile.pk, column.version)) for column in columns]
-            variants = [variant_of(tile, verdict) for verdict in found]
-            fates = list(map(_fate, variants, found, columns))
-            if only_changes and not _changes(fates, columns):
-                continue
-            of_tile = {
-                **of_selection,
-                "tile_id": tile.pk,
-                "m": tile.m,
-                "n": tile.n,
-                "k": tile.k,
-                "fusion": tile.fusion,
-                "swap_ab": tile.swap_ab,
-                "variant": f"{tile.cluster} {tile.schedule}".strip(),
-            }
-            for column, variant, fate in zip(columns, variants, fates, strict=True):
-                yield {
-                    **of_tile,
-                    "flashinfer": column.version,
-                    "cutlass": column.cutlass,
-                    "fate": fate.value,
-                    "stage": variant.stage,
-                    "failed_stage": variant.failed_stage,
-                    "reason": variant.reason,
-                    "tier": variant.tier,
-                    "stages": variant.stages,
-                    "need_bytes": variant.need_bytes,
-                    "limit_bytes": variant.limit_bytes,
-                    "margin_bytes": variant.margin_bytes,
-                }

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import dataclasses
-import io
-import json
-from collections.abc import Iterable, Iterator
-
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -17,13 +11,12 @@ from benchapp.people.models import Role, User
 from benchapp.people.permissions import acting, needs
 from benchapp.runs.models import Job, State
 from benchapp.runs.requests import request_survey
-from benchapp.tiles import queries
+from benchapp.tiles import exports, queries
 from benchapp.tiles.evidence import CellEvidence, cell_evidence
 from benchapp.tiles.fates import Fate
 from benchapp.tiles.forms import MatrixForm, SurveyForm, family_label
 from benchapp.tiles.models import EvidenceLog
 
-Plain = str | int | bool | None
 #: What the legend explains, in this order.
 LEGEND = (
     ("survived", "●", "fits, or got further"),
@@ -34,8 +27,6 @@ LEGEND = (
     ("untested", "", "not tested"),
     ("absent", "·", "not in this version"),
 )
-#: Exports leave in pieces of about this size.
-PIECE_CHARACTERS = 64 * 1024
 #: From so many columns on, cells are drawn narrow.
 NARROW_FROM = 32
 
@@ -56,8 +47,8 @@ def index(request: HttpRequest) -> HttpResponseBase:
     only_changes = bool(form.values["changes"])
     export = request.GET.get("format")
     if export in ("csv", "json"):
-        cells = queries.flat(selection, every_release, surveyed, only_changes=only_changes)
-        return _csv(selection, cells) if export == "csv" else _json(selection, cells)
+        cells = exports.flat(selection, every_release, surveyed, only_changes=only_changes)
+        return exports.as_csv(selection, cells) if export == "csv" else exports.as_json(selection, cells)
     found = queries.matrix(
         selection, every_release, surveyed, form.values["version"] or "", only_changes=only_changes
     )
@@ -93,46 +84,6 @@ def _opened(cell: str) -> CellEvidence | None:
     """The evidence of `12@0.6.3`; None where there is no such cell."""
     tile_id, _, version = cell.partition("@")
     return cell_evidence(int(tile_id), version) if version else None
-
-
-def _csv(selection: queries.Selection, cells: Iterable[dict[str, Plain]]) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(_csv_parts(cells), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="tiles-{selection.arch}.csv"'
-    return response
-
-
-def _csv_parts(cells: Iterable[dict[str, Plain]]) -> Iterator[str]:
-    piece = io.StringIO()
-    writer = csv.writer(piece, lineterminator="\n")
-    for number, cell in enumerate(cells):
-        if number == 0:
-            writer.writerow(cell)
-        writer.writerow([_plain(value) for value in cell.values()])
-        if piece.tell() > PIECE_CHARACTERS:
-            yield piece.getvalue()
-            piece.seek(0)
-            piece.truncate()
-    yield piece.getvalue()
-
-
-def _json(selection: queries.Selection, cells: Iterable[dict[str, Plain]]) -> StreamingHttpResponse:
-    return StreamingHttpResponse(_json_parts(selection, cells), content_type="application/json")
-
-
-def _json_parts(selection: queries.Selection, cells: Iterable[dict[str, Plain]]) -> Iterator[str]:
-    yield f'{{"selection": {json.dumps(dataclasses.asdict(selection))}, "cells": ['
-    piece = ""
-    for number, cell in enumerate(cells):
-        piece += (",\n" if number else "") + json.dumps(cell)
-        if len(piece) > PIECE_CHARACTERS:
-            yield piece
-            piece = ""
-    yield f"{piece}]}}\n"
-
-
-def _plain(value: Plain) -> Plain:
-    """Names come from documents: a leading sign would make a spreadsheet compute them."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
 
 
 @require_safe

@@ -14,8 +14,8 @@ from benchapp.catalog.models import Release
 from benchapp.people.models import Role, User
 from benchapp.runs.models import Run
 from benchapp.tiles import queries
+from benchapp.tiles.exports import PIECE_CHARACTERS
 from benchapp.tiles.models import EvidenceLog, Tile, Verdict
-from benchapp.tiles.views import PIECE_CHARACTERS
 from tests.querycount import at_most
 from tests.tiles.surveys import IN_0_6_3, findings_of, never_dispatched, store, survey
 
