@@ -15,13 +15,18 @@ def _place(url: str) -> str:
     return f"{parts.hostname or 'a local socket'}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
+def first_line(error: Exception) -> str:
+    """What went wrong; the lines that follow in libpq's messages ask back."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def postgres_complaint(url: str) -> str:
     """Why Postgres at `url` cannot be used now; empty when it answers. Raises LocalError for no such URL."""
     try:
         with psycopg.connect(url, connect_timeout=_TIMEOUT_S):
             return ""
     except psycopg.OperationalError as error:
-        return f"Postgres at {_place(url)} does not answer: {str(error).strip().splitlines()[-1]}"
+        return f"Postgres at {_place(url)} does not answer: {first_line(error)}"
     except (psycopg.Error, ValueError):
         raise LocalError("DATABASE_URL: expected postgres://user:password@host:port/name") from None
 

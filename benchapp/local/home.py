@@ -1,9 +1,10 @@
 """The folder that holds everything an installation writes, and the secrets in it."""
 
-import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchapp.local.child import LocalError
+from benchapp.settings.secret import lasting_secret
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,8 @@ class Home:
         self.secrets.chmod(0o700)
 
     def secret(self, name: str) -> str:
-        """The secret of that name, generated when first asked for."""
-        path = self.secrets / name
+        """The secret of that name, generated when first asked for. Raises LocalError, OSError."""
         try:
-            return path.read_text()
-        except FileNotFoundError:
-            write_private(path, secrets.token_urlsafe(32))
-            return path.read_text()
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    draft = path.with_name(path.name + ".new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(path)
+            return lasting_secret(self.secrets / name)
+        except ValueError as error:
+            raise LocalError(str(error)) from None

@@ -16,11 +16,12 @@ import psycopg
 from django.db.migrations.loader import MigrationLoader
 
 from benchapp.local.child import LocalError, spawn
-from benchapp.local.external import postgres_complaint, redis_complaint
-from benchapp.local.home import Home, write_private
+from benchapp.local.external import first_line, postgres_complaint, redis_complaint
+from benchapp.local.home import Home
 from benchapp.local.logs import cap, last_lines
 from benchapp.local.servers import READY_S, EmbeddedPostgres, EmbeddedServer, EmbeddedValkey
 from benchapp.local.supervisor import Supervisor, say
+from benchapp.settings.secret import write_private
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _STOP_STEPS = ((int(signal.SIGTERM), 4.0),)
@@ -103,7 +104,11 @@ class Installation:
                 self.supervisor.pause(0.5)
 
     def _migrate(self) -> None:
-        if not migrations_missing(self.environment["DATABASE_URL"]):
+        try:
+            missing = migrations_missing(self.environment["DATABASE_URL"])
+        except psycopg.Error as error:
+            raise LocalError(f"the migrations cannot be read: {first_line(error)}") from None
+        if not missing:
             return
         log = self.home.logs / "migrate.log"
         cap(log)
@@ -117,7 +122,7 @@ class Installation:
         log = self.home.logs / "web.log"
         self.supervisor.keep("web", log, lambda: self._spawn(program, log, (descriptor,)), _STOP_STEPS)
         deadline = time.monotonic() + READY_S
-        while problem := page_complaint(self.listener):
+        while problem := web_complaint(self.listener):
             if time.monotonic() > deadline:
                 raise LocalError(f"web: {problem} (waited {READY_S:.0f} s)\n{last_lines(log)}")
             self.supervisor.pause(0.05)
@@ -149,16 +154,16 @@ def migrations_missing(database_url: str) -> bool:
     return not applied.issuperset(MigrationLoader(None).disk_migrations)
 
 
-def page_complaint(listener: socket.socket) -> str:
-    """Why the overview does not answer behind `listener`; empty when it does."""
+def web_complaint(listener: socket.socket) -> str:
+    """Why the web server does not report itself healthy behind `listener`; empty when it does."""
     host, port = listener.getsockname()[:2]
     unspecified = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
     connection = http.client.HTTPConnection(unspecified.get(host, host), port, timeout=_REQUEST_S)
     try:
-        connection.request("GET", "/", headers={"Host": "localhost"})
+        connection.request("GET", "/healthz", headers={"Host": "localhost"})
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
         return f"no answer yet ({error})"
     finally:
         connection.close()
-    return f"the overview answers with status {status}" if status >= 500 else ""
+    return "" if 200 <= status < 300 else f"/healthz answers with status {status}"

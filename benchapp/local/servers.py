@@ -18,8 +18,9 @@ import redis
 from psycopg import sql
 
 from benchapp.local.child import LocalError, end, server_identity, spawn
-from benchapp.local.home import Home, write_private
+from benchapp.local.home import Home
 from benchapp.local.logs import last_lines
+from benchapp.settings.secret import write_private
 
 READY_S = 60.0
 #: Starts that may fail one after the other, unless an earlier process is still on its way out.
@@ -205,29 +206,41 @@ class EmbeddedPostgres(EmbeddedServer):
                 lock.unlink()
 
     def answers(self) -> bool:
-        """Connect as the application; at the first answer of all make its role and database."""
+        """Connect as the application; at the first answer of all make its role and database.
+
+        Raises LocalError where the passwords kept here are not those of the database.
+        """
         try:
             if not self._answered:
                 self._make_database()
-            with self._connect(self.role, self._password, self.database):
+            with self._connect(self.role, "postgres", self.database):
                 return True
         except psycopg.OperationalError:
             return False
 
-    def _connect(self, user: str, password: str, database: str) -> psycopg.Connection:
-        return psycopg.connect(
-            host="127.0.0.1",
-            port=self.port,
-            user=user,
-            password=password,
-            dbname=database,
-            connect_timeout=2,
-            autocommit=True,
+    def _connect(self, user: str, secret: str, database: str) -> psycopg.Connection:
+        try:
+            return psycopg.connect(
+                host="127.0.0.1",
+                port=self.port,
+                user=user,
+                password=self.home.secret(secret),
+                dbname=database,
+                connect_timeout=2,
+                autocommit=True,
+            )
+        except psycopg.OperationalError as error:
+            # libpq gives refused connections no SQLSTATE; our server speaks the C locale
+            if "password authentication failed" not in str(error):
+                raise
+        raise LocalError(
+            f"{self.home.secrets / secret} does not belong to the database in {self.home.postgres}: "
+            "restore both from the same backup, or move the database away to begin with an empty one"
         )
 
     def _make_database(self) -> None:
         role, database = sql.Identifier(self.role), sql.Identifier(self.database)
-        with self._connect("postgres", self.home.secret("postgres_superuser"), "postgres") as connection:
+        with self._connect("postgres", "postgres_superuser", "postgres") as connection:
             if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [self.role]).fetchone():
                 # Hashed here: a statement that fails is logged as it was sent.
                 verifier = connection.pgconn.encrypt_password(

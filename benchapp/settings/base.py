@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import dj_database_url
+import psycopg
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from psycopg.conninfo import conninfo_to_dict
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Everything Tilewatch writes on this machine: data, logs, caches, environments, spool.
-HOME = Path(os.environ.get("TILEWATCH_HOME", REPOSITORY / "var")).resolve()
+HOME = Path(os.environ.get("TILEWATCH_HOME") or REPOSITORY / "var").resolve()
 
 DEBUG = False
 INSTALLED_APPS = [
@@ -62,11 +65,25 @@ TEMPLATES = [
 ]
 
 
+def _whole_number(variable: str) -> int:
+    text = os.environ.get(variable) or "0"
+    if not (text.isascii() and text.isdecimal() and len(text) < 4):
+        raise ImproperlyConfigured(f"{variable}: expected a whole number from 0 to 999, got {text!r}")
+    return int(text)
+
+
 def database(url: str) -> dict[str, Any]:
-    """Django's DATABASES entry for a postgres:// URL; any other is refused, Postgres is the only database."""
-    if not url.startswith(("postgres://", "postgresql://")):
-        raise ValueError("DATABASE_URL: expected postgres://user:password@host:port/name")
-    settings = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))
+    """Django's DATABASES entry for a postgres:// URL. Raises ImproperlyConfigured for any other."""
+    try:
+        if not url.startswith(("postgres://", "postgresql://")):
+            raise ValueError
+        conninfo_to_dict(url)
+        settings = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))
+    except (ValueError, psycopg.Error):
+        raise ImproperlyConfigured(
+            "DATABASE_URL: expected postgres://user:password@host:port/name, with spaces and signs of the "
+            "password written as %20 and the like"
+        ) from None
     options = settings.setdefault("OPTIONS", {})
     options.setdefault("connect_timeout", 5)  # type: ignore[attr-defined]
     return settings
@@ -85,7 +102,7 @@ LOGOUT_REDIRECT_URL = "/"
 #: May somebody without an account read the pages? Writing always needs a role.
 ANONYMOUS_READING = os.environ.get("TILEWATCH_ANONYMOUS_READING", "1") == "1"
 #: Proxies in front of the web server whose X-Forwarded-For is believed, nearest first.
-TRUSTED_PROXIES = int(os.environ.get("TILEWATCH_PROXIES", "0"))
+TRUSTED_PROXIES = _whole_number("TILEWATCH_PROXIES")
 
 LANGUAGE_CODE = "en"
 USE_I18N = False

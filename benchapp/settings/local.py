@@ -2,30 +2,32 @@
 
 import json
 import os
-import secrets as random
 from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
 
 from benchapp.settings.base import *
 from benchapp.settings.base import HOME, database
+from benchapp.settings.secret import lasting_secret
 
 
 def _secret_key(path: Path) -> str:
-    """The key of this installation, made at first use and readable by its owner only."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text().strip()
-    with os.fdopen(handle, "w") as out:
-        key = random.token_urlsafe(50)
-        out.write(key)
-    return key
+        return lasting_secret(path)
+    except ValueError as error:
+        raise ImproperlyConfigured(str(error)) from None
+    except OSError as error:
+        raise ImproperlyConfigured(f"TILEWATCH_HOME: {HOME} cannot be used ({error})") from None
 
 
 def _server_urls() -> dict[str, str]:
-    """URLs that a running `manage.py up` left for commands beside it (mode 0600)."""
-    path = HOME / "run" / "servers.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    """URLs that a running `manage.py up` left for commands beside it (mode 0600); none where damaged."""
+    try:
+        found = json.loads((HOME / "run" / "servers.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    known = isinstance(found, dict) and all(isinstance(url, str) for url in found.values())
+    return found if known else {}
 
 
 SECRET_KEY = _secret_key(HOME / "secrets" / "django")

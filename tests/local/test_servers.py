@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def kept(server: EmbeddedPostgres) -> list[int]:
 
 def test_committed_rows_survive_kill_9_and_the_url_stays(postgres):
     insert(postgres, 1)
-    url, below = postgres.url, descendants(os.getpid())
+    # of this server only: the session's own servers go on
+    url, below = postgres.url, descendants(postgres.child.pid)
+    assert below
     postgres.kill()
     postgres.launch()
     postgres.wait_ready()
@@ -127,6 +130,21 @@ def test_an_interrupted_first_start_leaves_nothing_half_made(tmp_path):
 def test_a_server_that_cannot_start_says_why(tmp_path):
     with pytest.raises(LocalError, match=r"(?s)postgres does not start\n.*no_such_setting"):
         EmbeddedPostgres(tmp_path, {"no_such_setting": "1"}).start()
+
+
+@pytest.mark.parametrize("name", ["postgres", "postgres_superuser"])
+def test_a_lost_password_is_said_at_once(tmp_path, name):
+    with EmbeddedPostgres(tmp_path) as server:
+        insert(server, 1)
+    (server.home.secrets / name).unlink()
+    began = time.monotonic()
+    again = EmbeddedPostgres(tmp_path)
+    try:
+        with pytest.raises(LocalError, match=f"secrets/{name} does not belong to the database in"):
+            again.start()
+    finally:
+        again.stop()
+    assert time.monotonic() - began < 20
 
 
 @AS_ROOT
