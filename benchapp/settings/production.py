@@ -2,6 +2,8 @@
 
 import os
 
+from django.core.exceptions import ImproperlyConfigured
+
 from benchapp.settings.base import *
 from benchapp.settings.base import database
 
@@ -9,7 +11,7 @@ from benchapp.settings.base import database
 def _required(name: str) -> str:
     value = os.environ.get(name, "")
     if not value:
-        raise RuntimeError(f"{name} is not set; docs/deployment.md says what it must hold")
+        raise ImproperlyConfigured(f"{name} is not set; docs/deployment.md says what it must hold")
     return value
 
 
