@@ -1,0 +1,89 @@
+"""What an installation asks for by itself, and what `--wait` says of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from benchapp.ingest.actions import ingest
+from benchapp.local.first_jobs import ask
+from benchapp.runs import actions
+from benchapp.runs.models import Document, Job, Run, State
+from tests.ingest.documents import body, gemm
+from tests.tiles.surveys import IN_0_6_3, survey, variant
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def finish(run: Run, content: bytes) -> None:
+    claimed = actions.claim(run.queue, "w")
+    assert claimed is not None
+    assert claimed.pk == run.pk
+    ingest(actions.deliver(run.pk, claimed.attempt, content).pk)
+
+
+def surveyed() -> bytes:
+    return body(survey("0.6.3", "4.2.1", itertools.chain.from_iterable(variant(*row) for row in IN_0_6_3)))
+
+
+def wait(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], Any]:
+    """The lines that `first_jobs --wait` prints, and its exit status."""
+    status = None
+    try:
+        call_command("first_jobs", "--wait")
+    except SystemExit as end:
+        status = end.code
+    return capsys.readouterr().out.splitlines(), status
+
+
+def test_two_jobs_are_asked_for_once_and_the_second_waits_for_the_first():
+    first, second = ask()
+    assert (first.kind, second.kind) == (Run.Kind.TILES, Run.Kind.GEMM)
+    assert second.waits_for == first
+    assert actions.claim(second.queue, "w") is None
+    assert [run.pk for run in ask()] == [first.pk, second.pk]
+    assert Job.objects.count() == 2
+
+
+def test_recorded_results_are_there_from_the_first_start_and_say_what_they_are():
+    ask()
+    recorded = Document.objects.get(origin=Document.Origin.RECORDED)
+    assert recorded.state == Document.State.ACCEPTED
+    assert recorded.get_origin_display() == "recorded elsewhere"
+    assert recorded.run is None
+
+
+def test_one_line_a_job_and_a_good_end(capsys: pytest.CaptureFixture[str]):
+    first, second = ask()
+    finish(first, surveyed())
+    finish(second, body(gemm()))
+    lines, status = wait(capsys)
+    assert lines == [
+        "survey flashinfer=0.6.3 sm120 nvfp4: 16 tile variants, 14 fit, 2 overflow by 1,024 B",
+        "gemm torch=2.13.0 x86_64: 1 case, 1 ok, best 33.6 GFLOP/s (gemm bf16 16 × 1024 × 1024 layout nt)",
+    ]
+    assert status is None
+
+
+def test_a_failed_job_is_said_and_ends_badly(capsys: pytest.CaptureFixture[str]):
+    first, second = ask()
+    actions.claim(first.queue, "w")
+    actions.fail(first.pk, 1, "no_network", "No package index answers.")
+    finish(second, body(gemm()))
+    lines, status = wait(capsys)
+    assert lines[0] == "Tile survey of FlashInfer 0.6.3 on SM120: failed. No package index answers."
+    assert status == 1
+
+
+def test_a_job_that_stored_nothing_has_failed(capsys: pytest.CaptureFixture[str]):
+    first, second = ask()
+    finish(first, surveyed())
+    finish(second, body(dataclasses.replace(gemm(), measurements=())))
+    lines, status = wait(capsys)
+    assert "holds neither measurements nor evidence" in lines[1]
+    assert Run.objects.get(pk=second.pk).state == State.FAILED
+    assert status == 1
