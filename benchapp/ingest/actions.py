@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
@@ -28,6 +31,20 @@ logger = logging.getLogger(__name__)
 DOCUMENT_REJECTED = "document_rejected"
 
 
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A document becomes a tree of many thousand objects without a cycle; searching it for cycles again and
+    again takes as long as building it."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
+
+
+@_collector_paused()
 def ingest(document_id: int) -> Document:
     """Ingest one inbox row; a row that was dealt with before stays as it is.
 
