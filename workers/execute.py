@@ -6,8 +6,6 @@ import contextlib
 import errno
 import json
 import logging
-import os
-import secrets
 import shutil
 import socket
 import sys
@@ -21,6 +19,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from benchapp.runs import actions
 from benchapp.runs.actions import Beat, Progress
 from benchapp.runs.models import Run, State
+from benchapp.settings.secret import lasting_secret
 from workers import child, environments, lease, spool
 from workers.child import Failure
 from workers.stopping import stopping
@@ -47,16 +46,8 @@ class StoppingError(Exception):
 
 def worker_name(queue: str) -> str:
     """queue@host/installation: unique even where two hosts bear one name."""
-    path = settings.HOME / "run" / "installation"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        draft = path.with_name(f"installation.{os.getpid()}")
-        draft.write_text(secrets.token_hex(4))
-        # a link appears whole and only once, whoever else is starting
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)
-        draft.unlink()
-    return f"{queue}@{socket.gethostname()}/{path.read_text()}"[:120]
+    installation = lasting_secret(settings.HOME / "run" / "installation")
+    return f"{queue}@{socket.gethostname()[:60]}/{installation[:8]}"
 
 
 def work(queue: str) -> None:
