@@ -20,6 +20,8 @@ from benchapp.tiles.words import Summary, cell, changes, summary
 PACKAGE = "flashinfer"
 #: The architecture whose tiles are in doubt most often comes first, where any of it were surveyed.
 FIRST_ARCH = "sm120"
+#: How a survey fails whose version cannot be had.
+NOT_THERE = frozenset({"unknown_version", "no_wheel"})
 _ROW_ORDER = ("m", "n", "k", "cluster", "schedule", "-fusion", "swap_ab", "pk")
 #: A page holds no more rows and columns than these; exports hold all, a block of rows at a time.
 MOST_ROWS = 200
@@ -124,10 +126,17 @@ def releases() -> list[Release]:
 
 
 def survey_runs() -> list[Run]:
-    """Tile surveys under way, and the failed ones among the newest few, newest first."""
+    """Tile surveys under way, and the failed ones among the newest few, newest first.
+
+    A version that does not exist or has no wheel is told where it was asked for, and is nothing a reader of
+    the matrix could act on.
+    """
     newest = Run.objects.filter(kind=Run.Kind.TILES).select_related("recipe")[:20]
     return [
-        run for run in newest if run.state in (State.QUEUED, State.RUNNING, State.DELIVERED, State.FAILED)
+        run
+        for run in newest
+        if run.state in (State.QUEUED, State.RUNNING, State.DELIVERED, State.FAILED)
+        and run.failure_code not in NOT_THERE
     ]
 
 

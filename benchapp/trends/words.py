@@ -18,10 +18,14 @@ def headline(points: Sequence[Point]) -> str:
     shares = [point.at("roofline", point.median) for point in ends]
     if all(share is not None for share in shares):
         said = [
-            f"{percent((share or 0) / 100)} at M = {p.m:,}" for share, p in zip(shares, ends, strict=True)
+            f"{percent((share or 0) / 100)} at M\u00a0=\u00a0{p.m:,}"
+            for share, p in zip(shares, ends, strict=True)
         ]
         return f"{line[0].dtype} reaches {' and '.join(said)} of what the hardware allows for this shape."
-    said = [f"{si_time(p.median)} ({tflops((p.flops or 0) / (p.median or 1))}) at M = {p.m:,}" for p in ends]
+    said = [
+        f"{si_time(p.median)} ({tflops((p.flops or 0) / (p.median or 1))}) at M\u00a0=\u00a0{p.m:,}"
+        for p in ends
+    ]
     return f"{line[0].dtype} takes {' and '.join(said)}."
 
 
@@ -32,11 +36,12 @@ def about_bound(points: Sequence[Point]) -> str:
     if not memory:
         return "Arithmetic sets the roofline throughout." if line else ""
     first = memory[0]
-    share = (first.at("peak", first.median) or 0) / 100
-    until = "at every M here" if len(memory) == len(line) else f"up to M = {memory[-1].m:,}"
+    reached, of_roofline = first.at("peak", first.median) or 0, first.at("roofline", first.median) or 0
+    allowed = reached / of_roofline if of_roofline else 0
+    until = "at every M here" if len(memory) == len(line) else f"up to M\u00a0=\u00a0{memory[-1].m:,}"
     return (
-        f"Memory bandwidth sets that roofline {until}: {percent(share)} of dense peak at M = {first.m:,} "
-        "is the shape’s doing, not the kernel’s."
+        f"Memory bandwidth sets that roofline {until}: at M\u00a0=\u00a0{first.m:,} this shape allows "
+        f"no more than {percent(allowed)} of dense peak, whatever the kernel."
     )
 
 

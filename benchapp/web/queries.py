@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 from collections import defaultdict
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
@@ -216,16 +216,23 @@ def newest_documents(kind: str | None = None) -> list[Document]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SeriesHealth:
-    """How many series have data, and in how many the newest outcome may not rank as a speed."""
+    """How many series have data, in how many the newest outcome may not rank as a speed, and in how many it
+    may but carries a flag."""
 
     total: int
     failing: int
+    flagged: int
 
 
 def series_health() -> SeriesHealth:
-    total = Latest.objects.count()
-    failing = Latest.objects.exclude(outcome__in=RANKED_OUTCOMES).count() if total else 0
-    return SeriesHealth(total, failing)
+    ranks = Q(outcome__in=RANKED_OUTCOMES)
+    return SeriesHealth(
+        **Latest.objects.aggregate(
+            total=Count("pk"),
+            failing=Count("pk", filter=~ranks),
+            flagged=Count("pk", filter=ranks & Q(flags__len__gt=0)),
+        )
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def find(
 
     if pending:
         kernels = sum(len(unit.instantiations) for unit in pending)
-        progress(len(verdicts), f"compiling {len(pending)} of {len(units)} files, {kernels} kernels")
+        progress(len(verdicts), f"compiling {kernels} kernels, the longest step; files to go: {len(pending)}")
         _Search(frontend, cache, scratch, done).run(batches(pending), jobs)
     return verdicts
 
