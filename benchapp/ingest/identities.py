@@ -52,7 +52,9 @@ def configuration_of(document: schema.Document) -> Configuration:
 
 
 def release_of(document: schema.Document) -> Release:
-    release, _ = Release.objects.get_or_create(package="flashinfer", version=document.stack["flashinfer"])
+    """The release that a document's evidence speaks of: FlashInfer's, or where it names none, CUTLASS's."""
+    package = "flashinfer" if "flashinfer" in document.stack else "cutlass"
+    release, _ = Release.objects.get_or_create(package=package, version=document.stack[package])
     cutlass = document.stack.get("cutlass", "")
     if cutlass and release.cutlass != cutlass:
         release.cutlass = cutlass

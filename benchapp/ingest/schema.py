@@ -91,14 +91,22 @@ class Finding(Strict):
     schedule: Word
     stage: doc.Stage
     passed: bool
-    source: Literal["generator", "compiler", "device"]
+    source: doc.Source
     reason: doc.Reason | None = None
     tier: doc.Tier | None = None
     stages: Annotated[int, Field(ge=0, le=1000)] | None = None
     need_bytes: Size | None = None
     limit_bytes: Size | None = None
     parts: dict[Word, Size] = {}
+    predicted_stages: Annotated[int, Field(ge=0, le=1000)] | None = None
+    predicted_bytes: Size | None = None
     threads: Annotated[int, Field(ge=1, le=4096)] | None = None
+    registers: Annotated[int, Field(ge=0, le=1024)] | None = None
+    spill_store_bytes: Size | None = None
+    spill_load_bytes: Size | None = None
+    stack_bytes: Size | None = None
+    object_bytes: Size | None = None
+    chosen_for: Annotated[str, StringConstraints(max_length=300)] | None = None
     unit: Annotated[str, StringConstraints(max_length=200)] | None = None
     detail: Text | None = None
     log: Annotated[str, StringConstraints(max_length=200)] | None = None
@@ -115,6 +123,29 @@ class Finding(Strict):
                 raise ValueError("passed contradicts need_bytes and limit_bytes")
         if self.parts and sum(self.parts.values()) != self.need_bytes:
             raise ValueError("parts must sum to need_bytes")
+        return self
+
+
+class Listing(Strict):
+    family: Word
+    inputs: Word
+    tile: tuple[Extent, Extent, Extent]
+    cluster: tuple[Blocks, Blocks, Blocks]
+    fusion: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,20}$")]
+    swap_ab: bool
+    schedule: Word
+    candidate: bool
+    dispatched: bool
+    instantiated: bool
+    tactics: Annotated[
+        tuple[tuple[Annotated[int, Field(ge=1, le=2)], Annotated[int, Field(ge=0, le=100_000)]], ...],
+        Field(max_length=1_000),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _offered(self) -> Listing:
+        if self.tactics and not self.candidate:
+            raise ValueError("only a candidate has tactic ids")
         return self
 
 
@@ -197,6 +228,7 @@ class Document(Strict):
     stack: Annotated[dict[Word, Short], Field(min_length=1, max_length=60)]
     measurements: Annotated[tuple[Measurement, ...], Field(max_length=500_000), FailFast()] = ()
     evidence: Annotated[tuple[Finding, ...], Field(max_length=200_000), FailFast()] = ()
+    listings: Annotated[tuple[Listing, ...], Field(max_length=50_000), FailFast()] = ()
     logs: Annotated[
         dict[Annotated[str, StringConstraints(max_length=200)], LogText], Field(max_length=5_000)
     ] = {}
@@ -208,8 +240,15 @@ class Document(Strict):
             raise ValueError("finished_at lies before started_at")
         if self.measurements if self.kind == "tiles" else self.evidence:
             raise ValueError("a document of kind tiles holds evidence, any other measurements")
-        if self.evidence and not _is_release(self.stack.get("flashinfer", "")):
-            raise ValueError("evidence needs stack.flashinfer, the version it speaks of, such as 0.6.3")
+        if self.evidence and not _is_release(self.stack.get("flashinfer", self.stack.get("cutlass", ""))):
+            raise ValueError(
+                "evidence needs stack.flashinfer (or stack.cutlass), the version it speaks of, such as 0.6.3"
+            )
+        if self.listings and (self.kind != "tiles" or "flashinfer" not in self.stack):
+            raise ValueError("listings belong to a document of kind tiles with stack.flashinfer")
+        ids = [(item.family, item.inputs, *tactic) for item in self.listings for tactic in item.tactics]
+        if len(ids) != len(set(ids)):
+            raise ValueError("listings give one tactic id to two variants")
         missing = {finding.log for finding in self.evidence if finding.log} - self.logs.keys()
         if missing:
             raise ValueError(f"evidence names a log that is not in logs: {min(missing)}")

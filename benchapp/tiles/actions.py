@@ -12,7 +12,8 @@ from benchapp.tiles.models import Evidence, Stage, Verdict
 from benchapp.tiles.verdict import climb, deciding
 
 DERIVED = (
-    "stage", "failed_stage", "reason", "source", "tier", "stages", "need_bytes", "limit_bytes", "found_at"
+    "stage", "failed_stage", "reason", "source", "tier", "stages", "need_bytes", "limit_bytes",
+    "spill_store_bytes", "chosen", "found_at",
 )  # fmt: skip
 
 
@@ -46,8 +47,12 @@ def _verdict(release: Release, tile_id: int, findings: list[Evidence]) -> Verdic
     highest, stopped = climb(findings)
     basis = stopped or highest
     assert basis is not None  # a tile without findings has no verdict
-    # what it needs stays known, whatever came of it on a device
-    size = deciding(findings).get(Stage.FITS)
+    counting = deciding(findings)
+    # what it needs stays known, whatever came of it on a device; so does what ptxas said of it
+    size, compiled = counting.get(Stage.FITS), counting.get(Stage.COMPILED)
+    tier = basis.tier
+    if basis is size and compiled is not None and compiled.source == "compiler":
+        tier = compiled.tier  # the sizes are the types' own at every tier
     return Verdict(
         tile_id=tile_id,
         release=release,
@@ -55,9 +60,11 @@ def _verdict(release: Release, tile_id: int, findings: list[Evidence]) -> Verdic
         failed_stage=stopped.stage if stopped else "",
         reason=stopped.reason if stopped else "",
         source=basis.source,
-        tier=basis.tier,
+        tier=tier,
         stages=size.stages if size else None,
         need_bytes=size.need_bytes if size else None,
         limit_bytes=size.limit_bytes if size else None,
+        spill_store_bytes=compiled.spill_store_bytes if compiled else None,
+        chosen=any(finding.chosen_for for finding in findings),
         found_at=basis.found_at,
     )

@@ -10,22 +10,16 @@ from django import forms
 from benchapp.catalog import versions
 from benchapp.catalog.versions import version_order
 from benchapp.runs.requests import clean_version
+from benchapp.tiles import families
 from benchapp.tiles.queries import FIRST_ARCH, Selection
 from benchapp.web.filters import FilterForm
 from benchapp.web.templatetags.units import operands
 from workers.bench.tiles.arches import ARCHES
 
-FAMILIES = {"moe_grouped_gemm": "MoE grouped GEMM"}
-
-
-def family_label(family: str) -> str:
-    return FAMILIES.get(family, family)
-
-
 #: The filters in order, each narrowing the next, and how their values read.
 LABELS: dict[str, Callable[[str], str]] = {
     "arch": str.upper,
-    "family": family_label,
+    "family": families.label,
     "inputs": operands,
     "output": str,
 }

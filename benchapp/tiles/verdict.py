@@ -9,13 +9,16 @@ from typing import Protocol, TypeVar
 from benchapp.tiles.models import Stage
 
 LADDER = tuple(Stage)
-#: What a finding rests on, from weakest to strongest: device over compiler, deep tier over shallow.
+#: What a finding rests on, from weakest to strongest: our own device over somebody else's word, that over
+#: the compiler, a deep tier over a shallow one.
 STRENGTH = {
+    ("heuristic", ""): 0,
     ("generator", ""): 0,
     ("compiler", "types"): 1,
     ("compiler", "body"): 2,
     ("compiler", "full"): 3,
-    ("device", ""): 4,
+    ("imported", ""): 4,
+    ("device", ""): 5,
 }
 
 
@@ -45,7 +48,8 @@ def deciding(findings: Iterable[F]) -> dict[Stage, F]:
 
 
 def _weight(finding: Found) -> tuple[int, dt.datetime]:
-    return STRENGTH.get((finding.source, finding.tier), 0), finding.found_at
+    tier = finding.tier if finding.source == "compiler" else ""
+    return STRENGTH.get((finding.source, tier), 0), finding.found_at
 
 
 def climb(findings: Iterable[F]) -> tuple[F | None, F | None]:

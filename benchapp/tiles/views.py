@@ -11,10 +11,10 @@ from benchapp.people.models import Role, User
 from benchapp.people.permissions import acting, needs
 from benchapp.runs.models import Job, State
 from benchapp.runs.requests import request_survey
-from benchapp.tiles import exports, queries
+from benchapp.tiles import exports, families, queries
 from benchapp.tiles.evidence import CellEvidence, cell_evidence
 from benchapp.tiles.fates import Fate
-from benchapp.tiles.forms import MatrixForm, SurveyForm, family_label
+from benchapp.tiles.forms import MatrixForm, SurveyForm
 from benchapp.tiles.models import EvidenceLog
 
 #: What the legend explains, in this order.
@@ -57,7 +57,7 @@ def index(request: HttpRequest) -> HttpResponseBase:
     context = {
         "form": form,
         "selection": selection,
-        "family": family_label(selection.family),
+        "family": families.label(selection.family),
         "matrix": found,
         "narrow": len(found.columns) >= NARROW_FROM,
         "legend": LEGEND,
@@ -95,7 +95,7 @@ def evidence(request: HttpRequest, tile_id: int, version: str) -> HttpResponse:
     context = {
         "found": found,
         "surveyed": found.variant.fate is not Fate.UNTESTED or bool(found.siblings),
-        "family": family_label(found.tile.family),
+        "family": families.label(found.tile.family),
     }
     beside = request.headers.get("HX-Request") == "true"
     response = render(request, "tiles/_evidence.html" if beside else "tiles/evidence.html", context)

@@ -20,6 +20,7 @@ SCHEMA_VERSION = 1
 
 Stage = Literal["candidate", "dispatched", "compiled", "fits", "initialised", "ran", "correct"]
 Reason = Literal[
+    "no_candidate",
     "no_dispatch",
     "compile_error",
     "smem_overflow",
@@ -31,6 +32,9 @@ Reason = Literal[
     "not_supported",
 ]
 Tier = Literal["types", "body", "full"]
+#: Where a finding comes from: the version's tactic list, its generator and dispatch table, nvcc, a GPU,
+#: or somebody else's file.
+Source = Literal["heuristic", "generator", "compiler", "device", "imported"]
 Outcome = Literal[
     "ok",
     "unverified",
@@ -69,7 +73,10 @@ class Finding:
 
     `tile` is (M, N, K) in elements. `limit_bytes` is the opt-in shared memory of one block on
     `Target.arch`, `need_bytes` what the kernel asks for. `parts` splits need_bytes; where it is
-    given its values sum to need_bytes. `log` names an entry of `Document.logs`.
+    given its values sum to need_bytes. `predicted_stages` and `predicted_bytes` are what CUTLASS's own
+    stage arithmetic promises, beside what the compiler found. `registers`, spills and `stack_bytes`
+    (local memory) are ptxas' figures a thread, known from tier full on. `chosen_for` names the shapes an
+    autotuner chose the variant for. `log` names an entry of `Document.logs`.
     """
 
     family: str
@@ -82,18 +89,48 @@ class Finding:
     schedule: str
     stage: Stage
     passed: bool
-    source: Literal["generator", "compiler", "device"]
+    source: Source
     reason: Reason | None = None
     tier: Tier | None = None
     stages: int | None = None
     need_bytes: int | None = None
     limit_bytes: int | None = None
     parts: dict[str, int] = dataclasses.field(default_factory=dict)
+    predicted_stages: int | None = None
+    predicted_bytes: int | None = None
     threads: int | None = None
+    registers: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    stack_bytes: int | None = None
+    object_bytes: int | None = None
+    chosen_for: str | None = None
     unit: str | None = None
     detail: str | None = None
     log: str | None = None
     cpu_seconds: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Listing:
+    """Where a version's own sources name a variant, whatever its output type.
+
+    `candidate`: in the tactic list of its heuristic; `dispatched`: in its dispatch table; `instantiated`:
+    among what its generator writes. In a sound version the three agree. `tactics` are (gemm, id) pairs: the
+    ids that an autotuner knows the variant by, absolute in GEMM1 ++ GEMM2; a dense GEMM is gemm 1.
+    """
+
+    family: str
+    inputs: str
+    tile: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    fusion: str
+    swap_ab: bool
+    schedule: str
+    candidate: bool
+    dispatched: bool
+    instantiated: bool
+    tactics: tuple[tuple[int, int], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -172,10 +209,12 @@ class Document:
     started_at: str
     finished_at: str
     target: Target
-    #: versions observed, e.g. {"flashinfer": "0.6.3", "cutlass": "4.2.1", "nvcc": "13.0.88"}
+    #: versions observed, e.g. {"flashinfer": "0.6.3", "cutlass": "4.2.1", "nvcc": "13.0.88"}; evidence speaks
+    #: of the FlashInfer release named here, or where none is, of the CUTLASS release
     stack: dict[str, str]
     measurements: tuple[Measurement, ...] = ()
     evidence: tuple[Finding, ...] = ()
+    listings: tuple[Listing, ...] = ()
     #: log texts by name; findings refer to them
     logs: dict[str, str] = dataclasses.field(default_factory=dict)
     #: figures about the work itself: cpu_seconds, wall_seconds, wheel_bytes, cached_units …

@@ -1,0 +1,32 @@
+"""The kernel families that evidence speaks of, and the package whose versions they live in."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Family:
+    label: str
+    package: str
+
+
+FAMILIES = {
+    "moe_grouped_gemm": Family("MoE grouped GEMM", "flashinfer"),
+    "mm_fp4": Family("dense mm_fp4", "flashinfer"),
+    "moe_grouped_gemm_rescue": Family("MoE grouped GEMM, one stage less", "flashinfer"),
+    "explored_grouped_gemm": Family("grouped GEMM, explored", "cutlass"),
+    "explored_gemm": Family("dense GEMM, explored", "cutlass"),
+    "profiled_gemm": Family("GEMM of cutlass_profiler", "cutlass"),
+}
+#: Families that no release ships; what they hold is never counted among a release's own tiles.
+NOT_SHIPPED = frozenset({"moe_grouped_gemm_rescue", "explored_grouped_gemm", "explored_gemm"})
+
+
+def label(family: str) -> str:
+    return FAMILIES[family].label if family in FAMILIES else family
+
+
+def package(family: str) -> str:
+    """The package whose releases are this family's columns."""
+    return FAMILIES[family].package if family in FAMILIES else "flashinfer"
