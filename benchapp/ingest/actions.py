@@ -93,6 +93,7 @@ def _accept(document_id: int, document: schema.Document) -> Document:
     row.kind, row.schema_version = document.kind, document.schema_version
     row.state = Document.State.ACCEPTED
     row.facts = {
+        "producer": document.producer,
         "command": list(document.command),
         "started_at": document.started_at.isoformat(),
         "finished_at": document.finished_at.isoformat(),
