@@ -35,6 +35,17 @@ def download(requirements: Sequence[str], into: Path, scratch: Path) -> list[Pat
     raise _absent(missing, offered, scratch)
 
 
+def wheels(name: str, scratch: Path) -> list[str]:
+    """Versions of a package that have a wheel for this Python and machine. BenchError if none is to be had."""
+    requirement = f"{name}=={_IMPOSSIBLE}"
+    ended = _pip(["--only-binary=:all:", requirement], scratch)
+    if offered := _offered(ended.stderr):
+        return offered
+    if "No matching distribution found" in ended.stderr and not _NO_NETWORK.search(ended.stderr):
+        raise BenchError("unknown_version", f"pip finds no wheel of {name} at all.")
+    raise _failure(ended, [name])
+
+
 def _pip(arguments: Sequence[str], scratch: Path) -> children.Ended:
     env = {**os.environ, "LC_ALL": "C", "TMPDIR": str(scratch), "PYTHONWARNINGS": "ignore"}
     options = ["--no-deps", "--no-input", "--progress-bar=off", "--retries=2", "--timeout=30"]

@@ -73,14 +73,15 @@ def nearest(wanted: str, offered: Iterable[str], count: int = 4) -> list[str]:
     Pre-releases are named only to somebody who asks for one, or where there is nothing else.
     """
     ordered = sorted({normalise(version) for version in offered}, key=sort_key)
-    finals = [version for version in ordered if not _is_early(version)]
-    if finals and not _is_early(wanted):
+    finals = [version for version in ordered if not is_early(version)]
+    if finals and not is_early(wanted):
         ordered = finals
     place = sum(sort_key(version) < sort_key(wanted) for version in ordered)
     first = max(0, min(place - count // 2, len(ordered) - count))
     return ordered[first : first + count]
 
 
-def _is_early(canonical: str) -> bool:
+def is_early(canonical: str) -> bool:
+    """Whether it is a pre-release or a development version."""
     match = _VERSION.fullmatch(canonical)
     return match is not None and bool(match["pre"] or match["dev"])
