@@ -1,7 +1,9 @@
 """The survey's folder on disk: what is in it is whole, whoever else works in it at the same time.
 
 sources/SHA256/       unpacked wheels           toolchains/KEY/  nvcc from packages
-versions/VERSION.json which wheel a version is  verdicts/        what the compiler said of a unit
+versions/VERSION.json which wheel a version is  contents/        digests of a release's preprocessed units
+verdicts/             what the compiler said of a unit
+bodies/               what it made of one kernel's body
 locks/, scratch/      nothing of value
 """
 
@@ -21,13 +23,14 @@ from workers.bench.document import BenchError
 
 # What a survey writes for a while: nvcc's temporary files are some 15 MB a compilation.
 WORK_BYTES = 100_000_000
+_FOLDERS = ("sources", "toolchains", "versions", "contents", "verdicts", "bodies", "locks", "scratch")
 
 
 class Cache:
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
         try:
-            for name in ("sources", "toolchains", "versions", "verdicts", "locks", "scratch"):
+            for name in _FOLDERS:
                 (self.root / name).mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise BenchError(
@@ -67,6 +70,10 @@ class Cache:
                 yield folder
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def place(self, kind: str, key: str) -> Path:
+        """Where the JSON of a key stands."""
+        return self.root / kind / key[:2] / f"{key}.json"
 
     def publish(self, folder: Path, place: Path) -> None:
         """Rename a finished folder to its place; where one stands already, that one stays."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,12 +19,16 @@ _KEEP_BYTES = 4 * 1024 * 1024
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended. `returncode` is -N when signal N killed it. Output is capped at 4 MiB each."""
+    """How a command ended. `returncode` is -N when signal N killed it. Output is capped at 4 MiB each.
+
+    `cpu_seconds` is what the command and all that it waited for took.
+    """
 
     returncode: int
     stdout: str
     stderr: str
     timed_out: bool
+    cpu_seconds: float = 0.0
 
 
 class Child:
@@ -51,10 +56,13 @@ class Child:
         if time.monotonic() > self._deadline and not self._timed_out:
             self._timed_out = True
             self._signal_group()
+        before = _cpu_seconds()
         returncode = self._process.poll()
         if returncode is None:
             return None
-        return Ended(returncode, _read(self._stdout), _read(self._stderr), self._timed_out)
+        # the kernel adds a child's time to ours when it is waited for, which poll has just done
+        cpu_seconds = round(_cpu_seconds() - before, 3)
+        return Ended(returncode, _read(self._stdout), _read(self._stderr), self._timed_out, cpu_seconds)
 
     def kill(self) -> None:
         if self._process.returncode is None:
@@ -84,6 +92,11 @@ def run(
         return ended
     finally:
         child.kill()
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _read(path: Path) -> str:

@@ -22,6 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wheel", type=Path, metavar="FILE", help="take this wheel instead of downloading one"
     )
+    parser.add_argument(
+        "--tier",
+        action="append",
+        choices=["types", "body", "full"],
+        help="how deep to compile what fits; may be given again (default: types, which always comes first)",
+    )
+    parser.add_argument("--limit", type=_count, metavar="N", help="at tiers body and full: N kernels at most")
     parser.add_argument("--jobs", type=_count, metavar="N", help="compilers at a time (default: at most 2)")
 
 
@@ -34,13 +41,17 @@ def run(args: argparse.Namespace) -> Document:
         jobs=args.jobs,
         progress=Progress(args.progress),
         command=_command(args),
+        tiers=tuple(dict.fromkeys(args.tier or ["types"])),
+        limit=args.limit,
     )
 
 
 def _command(args: argparse.Namespace) -> tuple[str, ...]:
     """What repeats the survey anywhere: no folder of this machine in it."""
     wheel = ("--wheel", args.wheel.name) if args.wheel else ()
-    chosen = ("--flashinfer", args.flashinfer, "--arch", args.arch, *wheel)
+    tiers = (text for tier in dict.fromkeys(args.tier or []) for text in ("--tier", tier))
+    limit = ("--limit", str(args.limit)) if args.limit else ()
+    chosen = ("--flashinfer", args.flashinfer, "--arch", args.arch, *tiers, *limit, *wheel)
     return ("python", "-m", "workers.bench", "tiles", *chosen)
 
 

@@ -1,4 +1,4 @@
-"""One run of nvcc's front end over unmodified generated units, and what it says about each."""
+"""One run of nvcc over unmodified generated units, and what it says about each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from workers.bench.document import Tier
 from workers.bench.tiles import instantiations
 from workers.bench.tiles.arches import Arch
 from workers.bench.tiles.children import Child, Ended
@@ -16,7 +17,7 @@ from workers.bench.tiles.sources import INCLUDES, Sources
 from workers.bench.tiles.toolchain import Toolchain
 
 _HERE = Path(__file__).parent
-_OWN_INCLUDES = (_HERE / "probe", _HERE / "standin")
+_PROBE, _STANDIN = _HERE / "probe", _HERE / "standin"
 _FLAGS = (
     "-std=c++17",
     "-allow-unsupported-compiler",  # nothing is compiled for the host
@@ -26,8 +27,11 @@ _FLAGS = (
     "-DFLASHINFER_ENABLE_FP8_E8M0",
     "-DFLASHINFER_ENABLE_FP4_E2M1",
 )
-_PTX, _TRANSLATION_UNIT = "survey.ptx", "survey.cu"
-_TIMEOUT_SECONDS = 900
+#: As FlashInfer's own build sets it: it changes the code of a body, hence registers and spills.
+_CODE_FLAGS = ("-use_fast_math", "-O3")
+_PTX, _CUBIN, _TRANSLATION_UNIT = "survey.ptx", "survey.cubin", "survey.cu"
+_PREPROCESSED = "survey.ii"
+_TIMEOUT_SECONDS = {"types": 900, "body": 1800, "full": 1800}
 
 _DIAGNOSTIC = re.compile(
     r"^(?P<file>\S[^\n(]*)\((?P<line>\d+)\): (?:catastrophic |fatal )?(?P<kind>error|warning|remark)"
@@ -60,30 +64,47 @@ class Diagnostic:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frontend:
+    """How units are compiled at a tier.
+
+    `types`: our header stands in for the kernels' body and tells their numbers. `body`: with the real body,
+    to the end of the front end. `full`: to machine code.
+    """
+
     toolchain: Toolchain
     sources: Sources
     arch: Arch
     defines: tuple[str, ...]
+    tier: Tier = "types"
 
     def command(self) -> list[str]:
         """Complete but for the folder to run it in."""
-        own = [f"-I{folder}" for folder in _OWN_INCLUDES]
-        theirs = [f"-I{self.sources.root / folder}" for folder in INCLUDES]
-        target = f"arch={self.arch.compute},code={self.arch.compute}"
-        compiler = [str(self.toolchain.nvcc), "-ccbin", str(self.toolchain.gxx)]
+        return [*self._opening(), *self._ending()]
+
+    def preprocess_command(self) -> list[str]:
+        """Writes what the compiler proper is given at this tier."""
+        return [*self._opening(), "-E", _TRANSLATION_UNIT, "-o", _PREPROCESSED]
+
+    def _opening(self) -> list[str]:
+        own = [_PROBE, _STANDIN] if self.tier == "types" else [_STANDIN]
+        includes = [*own, *(self.sources.root / folder for folder in INCLUDES)]
+        code = self.arch.compute.replace("compute", "sm") if self.tier == "full" else self.arch.compute
         return [
-            *compiler,
+            str(self.toolchain.nvcc),
+            "-ccbin",
+            str(self.toolchain.gxx),
             *_FLAGS,
+            *(() if self.tier == "types" else _CODE_FLAGS),
             *self.defines,
-            *own,
-            *theirs,
+            *(f"-I{folder}" for folder in includes),
             "-gencode",
-            target,
-            "-ptx",
-            _TRANSLATION_UNIT,
-            "-o",
-            _PTX,
+            f"arch={self.arch.compute},code={code}",
         ]
+
+    def _ending(self) -> list[str]:
+        if self.tier == "full":
+            return ["-Xptxas", "-v", "-cubin", _TRANSLATION_UNIT, "-o", _CUBIN]
+        syntax_only = ["-fdevice-syntax-only"] if self.tier == "body" else []
+        return [*syntax_only, "-ptx", _TRANSLATION_UNIT, "-o", _PTX]
 
     def shown_command(self) -> str:
         return self.shown(" ".join(self.command()))
@@ -99,16 +120,19 @@ class Frontend:
             text = text.replace(str(path), name)
         return text
 
-    def key(self, unit: Unit) -> str:
-        """Names all that a verdict about `unit` follows from."""
-        headers = [path.read_bytes() for folder in _OWN_INCLUDES for path in sorted(folder.rglob("*.h"))]
-        versions = f"{self.toolchain.version} {self.toolchain.gxx_version} {self.sources.digest}"
-        digest = hashlib.sha256()
-        for content in (unit.text.encode(), versions.encode(), self.shown_command().encode(), *headers):
-            digest.update(hashlib.sha256(content).digest())
-        return digest.hexdigest()
+    def identity(self) -> str:
+        """Digest of the compilers and of the options that reach them past the preprocessor."""
+        options = (option for option in self.command()[1:] if not option.startswith(("-I", "-D")))
+        versions = f"{self.toolchain.version} {self.toolchain.gxx_version}"
+        return digest(versions, self.shown(" ".join(options)))
 
-    def start(self, parts: Sequence[Part], folder: Path) -> Child:
+    def key(self, units: Sequence[Unit]) -> str:
+        """Names all that a verdict about these units of this very release follows from."""
+        own = (path.read_text() for folder in (_PROBE, _STANDIN) for path in sorted(folder.rglob("*.h")))
+        texts = (text for unit in units for text in (unit.name, unit.text))
+        return digest(self.identity(), self.sources.digest, self.shown_command(), *own, *texts)
+
+    def start(self, parts: Sequence[Part], folder: Path, *, preprocess: bool = False) -> Child:
         """Compile the parts together: the headers, by far the most text, are read once."""
         for part in parts:
             text = instantiations.without(part.unit.text, list(part.removed))
@@ -116,11 +140,28 @@ class Frontend:
         includes = "".join(f'#include "{part.unit.name}"\n' for part in parts)
         (folder / _TRANSLATION_UNIT).write_text(includes, encoding="utf-8")
         environment = self.toolchain.environment(folder)
-        return Child(self.command(), folder=folder, cwd=folder, env=environment, timeout=_TIMEOUT_SECONDS)
+        command = self.preprocess_command() if preprocess else self.command()
+        return Child(command, folder=folder, cwd=folder, env=environment, timeout=_TIMEOUT_SECONDS[self.tier])
+
+
+def digest(*texts: str) -> str:
+    """Of the texts in their order, each as a whole."""
+    whole = hashlib.sha256()
+    for text in texts:
+        whole.update(hashlib.sha256(text.encode(errors="surrogatepass")).digest())
+    return whole.hexdigest()
 
 
 def ptx(folder: Path) -> str:
     return (folder / _PTX).read_text(encoding="utf-8", errors="replace")
+
+
+def preprocessed(folder: Path) -> str:
+    return (folder / _PREPROCESSED).read_text(encoding="utf-8", errors="replace")
+
+
+def cubin_bytes(folder: Path) -> int:
+    return (folder / _CUBIN).stat().st_size
 
 
 def diagnostics(stderr: str, unit_names: set[str]) -> list[Diagnostic]:
@@ -143,7 +184,7 @@ def diagnostics(stderr: str, unit_names: set[str]) -> list[Diagnostic]:
 def first_complaint(ended: Ended) -> str:
     """One line that says why a compiler that gave no diagnostics failed."""
     if ended.timed_out:
-        return f"the compiler was stopped after {_TIMEOUT_SECONDS} s"
+        return "the compiler was stopped, its time was over"
     lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
     said = next((line for line in lines if re.search(r"error|signal|died|killed", line, re.IGNORECASE)), None)
     if ended.returncode < 0:

@@ -48,8 +48,7 @@ class Unit:
 
 def parse(name: str, text: str, arch_tag: str) -> Unit:
     """`text` of a file `name`. Instantiations of other architectures or input types are left out."""
-    # Blanks instead of comments keep every offset and line.
-    code = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    code = _without_comments(text)
     found = []
     for match in _MACRO.finditer(code):
         variant = _variant([argument.strip() for argument in match[1].split(",")], arch_tag)
@@ -66,6 +65,23 @@ def without(text: str, removed: list[Instantiation]) -> str:
         for number in range(instantiation.first_line, instantiation.last_line + 1):
             lines[number - 1] = ""
     return "\n".join(lines)
+
+
+def alone(unit: Unit, kept: Instantiation) -> Unit:
+    """The unit with this one instantiation only, line numbers kept; those not surveyed go too."""
+    code = _without_comments(unit.text)
+    lines = unit.text.split("\n")
+    for match in _MACRO.finditer(code):
+        first = code.count("\n", 0, match.start()) + 1
+        if first != kept.first_line:
+            for number in range(first, first + match[0].count("\n") + 1):
+                lines[number - 1] = ""
+    return Unit(unit.name, "\n".join(lines), (kept,))
+
+
+def _without_comments(text: str) -> str:
+    """Blanks instead of comments keep every offset and line."""
+    return _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 def _variant(arguments: list[str], arch_tag: str) -> Variant | None:

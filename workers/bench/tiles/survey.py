@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import resource
 import time
 from pathlib import Path
 
-from workers.bench.document import Document, Finding, Progress, Target, now
+from workers.bench.document import Document, Finding, Progress, Target, Tier, now
 from workers.bench.memory import available_bytes
-from workers.bench.tiles import arches, findings, generator, sources, toolchain, verdicts, versions
+from workers.bench.tiles import arches, deep, findings, generator, sources, toolchain, verdicts, versions
 from workers.bench.tiles.cache import WORK_BYTES, Cache
 from workers.bench.tiles.compiler import Frontend
 
@@ -28,8 +29,14 @@ def run(
     jobs: int | None,
     progress: Progress,
     command: tuple[str, ...],
+    tiers: tuple[Tier, ...] = ("types",),
+    limit: int | None = None,
 ) -> Document:
-    """BenchError if there is nothing to say; variants that do not compile or fit are findings."""
+    """BenchError if there is nothing to say; variants that do not compile or fit are findings.
+
+    Beyond `types`, which always comes first, each tier compiles what fits with its real body, `limit` kernels
+    at most.
+    """
     started, clock = now(), time.monotonic()
     version, arch = versions.normalise(flashinfer), arches.find(arch_name)
     cache = Cache(cache_folder)
@@ -61,10 +68,26 @@ def run(
                     _COMPILE + (_ALL - _COMPILE) * done // len(units), _ALL, message
                 ),
             )
-    evidence: list[Finding] = []
-    for unit in units:
-        evidence += findings.of_unit(unit, found[unit.name], arch)
-    progress.step(_ALL, _ALL, f"surveyed {len(units)} files")
+        evidence: list[Finding] = []
+        for unit in units:
+            evidence += findings.of_unit(unit, found[unit.name], arch)
+        logs = {name: verdict.log for name, verdict in found.items()}
+        progress.step(_ALL, _ALL, f"surveyed {len(units)} files")
+        types = tuple(evidence)
+        for tier in tiers:
+            if tier != "types":
+                deeper, more = deep.survey(
+                    dataclasses.replace(frontend, tier=tier),
+                    units,
+                    types,
+                    cache,
+                    scratch,
+                    jobs=jobs,
+                    limit=limit,
+                    say=progress.step,
+                )
+                evidence += deeper
+                logs |= more
     return Document(
         kind="tiles",
         command=command,
@@ -78,7 +101,7 @@ def run(
             "gcc": tools.gxx_version,
         },
         evidence=tuple(evidence),
-        logs={name: capped(verdict.log) for name, verdict in found.items()},
+        logs={name: capped(log) for name, log in logs.items()},
         costs={
             "cpu_seconds": round(_cpu_seconds(), 3),
             "wall_seconds": round(time.monotonic() - clock, 3),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from workers.bench.document import BenchError
-from workers.bench.tiles import compiler, probe_lines
+from workers.bench.tiles import compiler, content, probe_lines
 from workers.bench.tiles.cache import WORK_BYTES, Cache
 from workers.bench.tiles.children import Child, Ended
 from workers.bench.tiles.compiler import Frontend, Part
@@ -28,7 +28,7 @@ from workers.bench.tiles.probe_lines import Kernel
 # 48 kernels take 3.6 GB in one run of cicc, 88 take 4.3 GB.
 _BATCH_KERNELS = 48
 _POLL_SECONDS = 0.05
-_DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
 @dataclasses.dataclass(slots=True)
@@ -73,9 +73,11 @@ def find(
 ) -> dict[str, UnitVerdict]:
     """Verdicts by unit name. `progress` gets the number of finished units and a message."""
     verdicts: dict[str, UnitVerdict] = {}
-    places = {unit.name: _place(cache, frontend.key(unit)) for unit in units}
+    contents = content.of(frontend, units, cache, scratch)
+    places = {unit.name: cache.place("verdicts", contents[unit.name].unit_key(unit)) for unit in units}
+    release = frontend.sources.version
     for unit in units:
-        stored = _load(cache, places[unit.name], len(unit.instantiations))
+        stored = _load(cache, places[unit.name], len(unit.instantiations), release)
         if stored is not None:
             verdicts[unit.name] = stored
     pending = [unit for unit in units if unit.name not in verdicts]
@@ -84,7 +86,12 @@ def find(
         verdicts[unit.name] = verdict
         if keep:
             kernels = [kernel and dataclasses.asdict(kernel) for kernel in verdict.kernels]
-            stored = {"kernels": kernels, "errors": verdict.errors, "log": verdict.log}
+            stored = {
+                "release": release,
+                "kernels": kernels,
+                "errors": verdict.errors,
+                "log": verdict.log,
+            }
             cache.write_json(places[unit.name], stored)
         progress(len(verdicts), f"compiled {len(verdicts)} of {len(units)} files")
 
@@ -150,7 +157,7 @@ class _Search:
                 child.kill()
 
     def _take(self, ended: Ended, parts: list[Part], folder: Path) -> None:
-        if any(sign in ended.stderr for sign in _DISK_FULL):
+        if any(sign in ended.stderr for sign in DISK_FULL):
             raise BenchError("disk_full", f"The disk became full while nvcc compiled in {folder.parent}.")
         if ended.returncode == 0:
             self._passed(parts, compiler.ptx(folder))
@@ -212,19 +219,23 @@ class _Search:
         self._done(unit, state.close(), not state.crashed)
 
 
+def borrowed(compiled: str, release: str) -> str:
+    """The line that says which release a log is of, empty if it is this one's own."""
+    if compiled == release:
+        return ""
+    return f"# compiled for flashinfer {compiled}; {release} gives the compiler the same text\n"
+
+
 def _identity(kernel: Variant | Kernel) -> tuple[object, ...]:
     return kernel.inputs, kernel.output, kernel.tile, kernel.cluster, kernel.fusion, kernel.swap_ab
 
 
-def _place(cache: Cache, key: str) -> Path:
-    return cache.root / "verdicts" / key[:2] / f"{key}.json"
-
-
-def _load(cache: Cache, place: Path, count: int) -> UnitVerdict | None:
+def _load(cache: Cache, place: Path, count: int, release: str) -> UnitVerdict | None:
     stored: Any = cache.read_json(place)
     try:
         kernels = [value and Kernel.from_json(value) for value in stored["kernels"]]
-        verdict = UnitVerdict(kernels, list(stored["errors"]), str(stored["log"]), cached=True)
+        log = borrowed(stored["release"], release) + str(stored["log"])
+        verdict = UnitVerdict(kernels, list(stored["errors"]), log, cached=True)
     except (TypeError, KeyError, ValueError):
         return None
     return verdict if len(verdict.kernels) == len(verdict.errors) == count else None
