@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
 from benchapp.catalog.locks import lock
-from benchapp.ingest import findings, identities, measurements, schema
+from benchapp.ingest import findings, followups, identities, measurements, schema, vanished
 from benchapp.people import audit
 from benchapp.people.models import User
 from benchapp.runs import partitions
@@ -101,6 +101,7 @@ def _accept(document_id: int, document: schema.Document) -> Document:
         "measurements": measurements.store(row, document, target),
         "findings": findings.store(row, document),
     }
+    vanished.tell(document)
     row.facts["summary"] = survey_line(row) if document.evidence else benchmark_line(row)
     row.save(update_fields=["target", "stack", "kind", "schema_version", "state", "facts"])
     Document.objects.filter(pk=row.pk).update(ingested_at=Now())
@@ -109,6 +110,7 @@ def _accept(document_id: int, document: schema.Document) -> Document:
             run.target = target
             run.save(update_fields=["target"])
         end(run, State.DONE)
+        followups.after(run, row, document)
     return row
 
 

@@ -23,7 +23,8 @@ def survey_line(document: Document) -> str:
         findings[finding.tile.inputs][_variant(finding.tile)].append(finding)
     assert document.stack is not None and document.target is not None  # accepted documents have both
     families = "; ".join(f"{_name(inputs)}: {_fates(found.values())}" for inputs, found in _by_size(findings))
-    return f"survey flashinfer={document.stack.components['flashinfer']} {document.target.arch} {families}"
+    package = "flashinfer" if "flashinfer" in document.stack.components else "cutlass"
+    return f"survey {package}={document.stack.components[package]} {document.target.arch} {families}"
 
 
 def _by_size(

@@ -1,0 +1,176 @@
+"""Three lists of one release that must agree: tactic list × dispatch table × what the generator writes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from benchapp.catalog.models import Release
+from benchapp.tiles import words
+from benchapp.tiles.fates import Fate
+from benchapp.tiles.listed import Entry, Key, entries
+from benchapp.tiles.queries import Selection
+
+#: A page lists no more disagreeing variants than this; what it leaves out is counted.
+MOST_ROWS = 40
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """One way to disagree: what it is called, and what follows from it."""
+
+    title: str
+    meaning: str
+
+
+NEVER_DISPATCHED = Kind(
+    "Candidates never dispatched", "the autotuner tries them, and each try ends in “unsupported tile shape”"
+)
+NEVER_INSTANTIATED = Kind(
+    "Dispatched, never instantiated", "the dispatch names a kernel that the generator does not write"
+)
+NEVER_CANDIDATES = Kind(
+    "Instantiated, never candidates", "they are compiled and shipped, and nothing can choose them"
+)
+
+
+def kind_of(candidate: bool, dispatched: bool, instantiated: bool) -> Kind | None:
+    """How the three lists disagree on a variant; None where they agree."""
+    if candidate and not dispatched:
+        return NEVER_DISPATCHED
+    if dispatched and not instantiated:
+        return NEVER_INSTANTIATED
+    if instantiated and not candidate:
+        return NEVER_CANDIDATES
+    return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Disagreement:
+    kind: Kind
+    found: tuple[Entry, ...]
+    left_out: int
+
+    @property
+    def count(self) -> int:
+        return len(self.found) + self.left_out
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tactics:
+    """Ids of one release's tactic lists, by what keeps them from running."""
+
+    total: int
+    undispatched: tuple[int, ...]
+    overflow: tuple[int, ...]
+    other: tuple[int, ...]
+
+    @property
+    def dead(self) -> int:
+        return len(self.undispatched) + len(self.overflow) + len(self.other)
+
+
+#: Fates with which a tactic runs, or nobody knows yet that it does not.
+RUNNING = frozenset({Fate.SURVIVED, Fate.UNTESTED, Fate.INCORRECT, Fate.NO_CANDIDATE})
+
+
+def tactics_of(found: Iterable[Entry]) -> Tactics:
+    """Why ids cannot run: never dispatched or instantiated, more shared memory than there is, or another."""
+    total = 0
+    undispatched: list[int] = []
+    overflow: list[int] = []
+    other: list[int] = []
+    for entry in found:
+        total += len(entry.tactics)
+        fate = entry.fate
+        if entry.unreachable or fate is Fate.NO_DISPATCH:
+            undispatched += entry.tactics
+        elif fate is Fate.OVERFLOW:
+            overflow += entry.tactics
+        elif fate not in RUNNING:
+            other += entry.tactics
+    return Tactics(total, *(tuple(sorted(each)) for each in (undispatched, overflow, other)))
+
+
+def in_words(tactics: Tactics) -> str:
+    """ "14 of 60 tactic ids can never run: 12 are never dispatched and 2 overflow shared memory." """
+    if not tactics.total:
+        return "Its tactic list holds no id."
+    if not tactics.dead:
+        return f"Nothing found stands against any of its {tactics.total:,} tactic ids."
+    because = [
+        f"{len(numbers):,} {what if len(numbers) != 1 else one}"
+        for numbers, one, what in (
+            (tactics.undispatched, "is never dispatched", "are never dispatched"),
+            (tactics.overflow, "overflows shared memory", "overflow shared memory"),
+            (tactics.other, "does not compile or fails on the GPU", "do not compile or fail on the GPU"),
+        )
+        if numbers
+    ]
+    return f"{tactics.dead:,} of {tactics.total:,} tactic ids can never run: {words.listed(because)}."
+
+
+def disagreements(found: Iterable[Entry]) -> list[Disagreement]:
+    by_kind: dict[Kind, list[Entry]] = {}
+    for entry in sorted(found, key=lambda entry: entry.key):
+        listed = entry.listing
+        kind = kind_of(listed.candidate, listed.dispatched, listed.instantiated) if listed else None
+        if kind is not None:
+            by_kind.setdefault(kind, []).append(entry)
+    return [
+        Disagreement(kind, tuple(by_kind[kind][:MOST_ROWS]), max(0, len(by_kind[kind]) - MOST_ROWS))
+        for kind in (NEVER_DISPATCHED, NEVER_INSTANTIATED, NEVER_CANDIDATES)
+        if kind in by_kind
+    ]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Panel:
+    """`state`: "unknown" (nothing of this release), "unread" (surveyed before lists were read), "read"."""
+
+    version: str
+    state: str
+    said: str
+    counts: tuple[int, int, int] = (0, 0, 0)
+    disagreements: tuple[Disagreement, ...] = ()
+
+
+def panel(version: str, found: Mapping[Key, Entry]) -> Panel:
+    listed = [entry.listing for entry in found.values() if entry.listing]
+    if not found:
+        return Panel(
+            version, "unknown", f"Nothing is known of the lists of {version}: no survey has looked here."
+        )
+    if not listed:
+        return Panel(
+            version,
+            "unread",
+            f"The survey of {version} is older than the reading of lists; a new survey reads them.",
+        )
+    counts = (
+        sum(row.candidate for row in listed),
+        sum(row.dispatched for row in listed),
+        sum(row.instantiated for row in listed),
+    )
+    apart = tuple(disagreements(found.values()))
+    ids = in_words(tactics_of(found.values()))
+    if not apart:
+        return Panel(
+            version,
+            "read",
+            f"The three lists of {version} agree on all {len(listed):,} variants. {ids}",
+            counts,
+        )
+    number = sum(each.count for each in apart)
+    verb = "variant is" if number == 1 else "variants are"
+    said = f"In {version} {words.count(number)} of {len(listed):,} {verb} not in all three lists. {ids}"
+    return Panel(version, "read", said, counts, apart)
+
+
+def context(selection: Selection, releases: Sequence[Release], focus: str) -> dict[str, Any]:
+    """What `tiles/_consistency.html` shows of the release `focus`. Two queries, or none without a focus."""
+    release = next((release for release in releases if release.version == focus), None)
+    if release is None:
+        return {"consistency": None}
+    return {"consistency": panel(focus, entries(selection, [release])[release.pk])}

@@ -1,0 +1,175 @@
+"""Two releases of one selection side by side: what appeared, vanished, fell, rose, and what else moved."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from benchapp.tiles import words
+from benchapp.tiles.fates import Fate, Variant
+from benchapp.tiles.listed import Entry, Key
+
+
+class Change(enum.StrEnum):
+    """How a variant differs between two releases; a page tells them in this order."""
+
+    VANISHED = "vanished"
+    FELL = "fell"
+    ROSE = "rose"
+    APPEARED = "appeared"
+    MOVED = "moved"
+
+
+#: How a heading reads, with the glyph of what became of the variants under it.
+HEADINGS = {
+    Change.VANISHED: "Vanished: in the older release only",
+    Change.FELL: "Fell: fail at a stage that they passed before",
+    Change.ROSE: "Rose: pass the stage at which they failed before",
+    Change.APPEARED: "Appeared: in the newer release only",
+    Change.MOVED: "Same fate, other figures",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Delta:
+    """One variant whose two sides differ; a side is None where its release does not hold the variant."""
+
+    change: Change
+    key: Key
+    before: Entry | None
+    after: Entry | None
+
+    @property
+    def was_survivor(self) -> bool:
+        return self.before is not None and self.before.variant.fate is Fate.SURVIVED
+
+    @property
+    def margin_change(self) -> int | None:
+        """Bytes by which the margin grew; negative where less is left."""
+        return self._change(lambda variant: variant.margin_bytes)
+
+    @property
+    def need_change(self) -> int | None:
+        return self._change(lambda variant: variant.need_bytes)
+
+    @property
+    def spill_change(self) -> int | None:
+        return self._change(lambda variant: variant.spill_store_bytes)
+
+    def _change(self, read: Callable[[Variant], int | None]) -> int | None:
+        old = read(self.before.variant) if self.before else None
+        new = read(self.after.variant) if self.after else None
+        return None if old is None or new is None else new - old
+
+
+def compare(before: Mapping[Key, Entry], after: Mapping[Key, Entry]) -> list[Delta]:
+    """What differs, in the order of Change and of the tiles."""
+    order = list(Change)
+    found = [
+        Delta(change, key, before.get(key), after.get(key))
+        for key in before.keys() | after.keys()
+        if (change := change_of(before.get(key), after.get(key))) is not None
+    ]
+    return sorted(found, key=lambda delta: (order.index(delta.change), delta.key))
+
+
+def change_of(before: Entry | None, after: Entry | None) -> Change | None:
+    """None where nothing differs. Tested less far, or farther without a failure, is neither fall nor rise."""
+    if before is None or after is None:
+        return Change.APPEARED if before is None else Change.VANISHED
+    was, now = before.variant.failed_stage, after.variant.failed_stage
+    if now and before.passed(now):
+        return Change.FELL
+    if was and after.passed(was):
+        return Change.ROSE
+    return Change.MOVED if _figures(before) != _figures(after) else None
+
+
+def _figures(entry: Entry) -> tuple[object, ...]:
+    variant = entry.variant
+    listed = entry.listing
+    return (
+        variant.stages,
+        variant.need_bytes,
+        variant.limit_bytes,
+        variant.failed_stage,
+        variant.reason,
+        entry.variant.spill_store_bytes,
+        (listed.gemm1_tactics, listed.gemm2_tactics) if listed else None,
+    )
+
+
+def moved_in_words(delta: Delta) -> str:
+    """What moved, e.g. "need −1,024 B, tactic ids 3, 8 → 2, 7"."""
+    before, after = delta.before, delta.after
+    if before is None or after is None:
+        return ""
+    said = [
+        f"{what} {change:+,} B".replace("-", "−")
+        for what, change in (
+            ("need", delta.need_change),
+            ("margin", delta.margin_change),
+            ("spills", delta.spill_change),
+        )
+        if change
+    ]
+    if before.variant.spill_store_bytes != after.variant.spill_store_bytes and delta.spill_change is None:
+        said.append(" → ".join([f"spills {_measured(before)}", _measured(after)]))
+    if before.variant.stages != after.variant.stages:
+        said.append(f"pipeline stages {before.variant.stages or '?'} → {after.variant.stages or '?'}")
+    if before.listing and after.listing and before.tactics != after.tactics:
+        said.append(f"tactic ids {ids(before.tactics)} → {ids(after.tactics)}")
+    return ", ".join(said)
+
+
+def _measured(entry: Entry) -> str:
+    spilt = entry.variant.spill_store_bytes
+    return "not measured" if spilt is None else words.size(spilt)
+
+
+def ids(tactics: Sequence[int]) -> str:
+    return ", ".join(map(str, tactics)) or "none"
+
+
+def headline(from_: str, to: str, deltas: Sequence[Delta], shared: int) -> str:
+    """ "From 0.6.3 to 0.7.4, 12 variants appeared and 2 fell; 14 are the same." """
+    counts = {change: sum(delta.change is change for delta in deltas) for change in Change}
+    said = [f"{words.count(counts[change])} {change}" for change in list(Change)[:4] if counts[change]]
+    same = shared - sum(counts[change] for change in (Change.FELL, Change.ROSE))
+    rest = f"{words.count(same)} of both {'has' if same == 1 else 'have'} the same fate"
+    if counts[Change.MOVED]:
+        rest += f", {words.count(counts[Change.MOVED])} of them with other figures"
+    if not said:
+        return f"From {from_} to {to} no variant appeared, vanished, fell or rose; {rest}."
+    return f"From {from_} to {to}, {words.listed(said)}; {rest}."
+
+
+def losses(deltas: Sequence[Delta]) -> list[Delta]:
+    """Survivors that vanished or fell."""
+    return [d for d in deltas if d.was_survivor and d.change in (Change.VANISHED, Change.FELL)]
+
+
+def flat(deltas: Sequence[Delta], from_: str, to: str) -> Iterator[dict[str, str | int | bool | None]]:
+    """One row a delta, for CSV and JSON: sizes in bytes, tiles in elements."""
+    for delta in deltas:
+        row: dict[str, str | int | bool | None] = {
+            "change": delta.change.value,
+            **dataclasses.asdict(delta.key),
+            "from": from_,
+            "to": to,
+            "moved": moved_in_words(delta),
+        }
+        for side, entry in (("before", delta.before), ("after", delta.after)):
+            variant = entry.variant if entry else None
+            row |= {
+                f"stage_{side}": variant.stage if variant else None,
+                f"failed_stage_{side}": variant.failed_stage if variant else None,
+                f"reason_{side}": variant.reason if variant else None,
+                f"stages_{side}": variant.stages if variant else None,
+                f"need_bytes_{side}": variant.need_bytes if variant else None,
+                f"margin_bytes_{side}": variant.margin_bytes if variant else None,
+                f"spill_store_bytes_{side}": variant.spill_store_bytes if variant else None,
+                f"tactics_{side}": " ".join(map(str, entry.tactics)) if entry else None,
+            }
+        yield row

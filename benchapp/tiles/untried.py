@@ -1,0 +1,116 @@
+"""Worth trying: tiles that fit and that no FlashInfer release ships, and tiles that one stage less rescues.
+
+That a tile fits says nothing of its speed; one that spills heavily fits and is slow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from benchapp.catalog.models import Release
+from benchapp.catalog.versions import version_order
+from benchapp.tiles import families
+from benchapp.tiles.fates import FITTING, HEAVY_SPILL_BYTES
+from benchapp.tiles.listed import Key
+from benchapp.tiles.models import Listing, Tile, Verdict
+from benchapp.tiles.queries import PACKAGE
+
+RESCUED = "moe_grouped_gemm_rescue"
+EXPLORED = tuple(name for name in families.NOT_SHIPPED if families.package(name) == "cutlass")
+SHIPPED = tuple(
+    name
+    for name, family in families.FAMILIES.items()
+    if family.package == PACKAGE and name not in families.NOT_SHIPPED
+)
+#: A page lists no more than this of each; what it leaves out is counted.
+MOST_ROWS = 60
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Find:
+    """One variant that fits; sizes in bytes, spills a thread."""
+
+    tile_id: int
+    version: str
+    family: str
+    name: str
+    stages: int | None
+    need_bytes: int | None
+    margin_bytes: int | None
+    spill_store_bytes: int | None
+    tier: str
+
+    @property
+    def heavy(self) -> bool:
+        return (self.spill_store_bytes or 0) >= HEAVY_SPILL_BYTES
+
+
+def _find(verdict: Verdict) -> Find:
+    need, limit = verdict.need_bytes, verdict.limit_bytes
+    return Find(
+        verdict.tile_id,
+        verdict.release.version,
+        families.label(verdict.tile.family),
+        Key.of(verdict.tile).name,
+        verdict.stages,
+        need,
+        None if need is None or limit is None else limit - need,
+        verdict.spill_store_bytes,
+        verdict.tier,
+    )
+
+
+def _fitting(arch: str, inputs: str, release: Release, names: Iterable[str]) -> QuerySet[Verdict]:
+    return (
+        Verdict.objects.filter(
+            tile__arch=arch,
+            tile__inputs=inputs,
+            tile__family__in=names,
+            release=release,
+            stage__in=FITTING,
+            failed_stage="",
+        )
+        .select_related("tile", "release")
+        .order_by("tile__family", "-tile__m", "-tile__n", "-tile__k", "tile__schedule", "-tile__fusion", "pk")
+    )
+
+
+def unshipped(arch: str, inputs: str, release: Release) -> QuerySet[Verdict]:
+    """Explored tiles that fit on a CUTLASS release and whose M×N×K no FlashInfer release lists or holds."""
+    same = {name: OuterRef(f"tile__{name}") for name in ("m", "n", "k")}
+    of_ours = {"arch": arch, "inputs": inputs, "family__in": SHIPPED}
+    return _fitting(arch, inputs, release, EXPLORED).filter(
+        ~Exists(Listing.objects.filter(**of_ours, **same)), ~Exists(Tile.objects.filter(**of_ours, **same))
+    )
+
+
+def explored_on(arch: str, inputs: str, cutlass: str) -> Release | None:
+    """The CUTLASS release to look at: the one named, where it was explored, else the newest explored."""
+    looked = Verdict.objects.filter(tile__arch=arch, tile__inputs=inputs, tile__family__in=EXPLORED)
+    releases = list(Release.objects.filter(package="cutlass", pk__in=looked.values("release")))
+    named = next((release for release in releases if release.version == cutlass), None)
+    return named or max(releases, key=lambda release: version_order(release.version), default=None)
+
+
+def context(arch: str, inputs: str, focus: str) -> dict[str, Any]:
+    """What `tiles/_untried.html` shows; `focus` is a FlashInfer version. At most six queries."""
+    release = Release.objects.filter(package=PACKAGE, version=focus).first()
+    explored = explored_on(arch, inputs, release.cutlass if release else "")
+    fits = unshipped(arch, inputs, explored) if explored else Verdict.objects.none()
+    rescued = _fitting(arch, inputs, release, [RESCUED]) if release else Verdict.objects.none()
+    return {
+        "untried_arch": arch,
+        "untried_inputs": inputs,
+        "untried_focus": focus,
+        "untried_release": explored,
+        "untried_is_bundled": bool(explored and release and explored.version == release.cutlass),
+        "untried": [_find(verdict) for verdict in fits[:MOST_ROWS]],
+        "untried_total": fits.count() if explored else 0,
+        "rescued": [_find(verdict) for verdict in rescued[:MOST_ROWS]],
+        "rescued_total": rescued.count() if release else 0,
+        "heavy_from": HEAVY_SPILL_BYTES,
+    }
