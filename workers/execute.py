@@ -28,7 +28,11 @@ logger = logging.getLogger(__name__)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BUILD_TIMEOUT_S = 3600.0
+#: Of a background run, from claim to document: full compiles take minutes a kernel.
+BACKGROUND_TIMEOUT_S = 24 * 3600.0
 TIMEOUT_S = 3600.0
+#: Of a background run, from claim to document: full compiles take minutes a kernel.
+BACKGROUND_TIMEOUT_S = 24 * 3600.0
 DELIVERY_PATIENCE_S = 30.0
 
 
@@ -42,6 +46,10 @@ class LostError(Exception):
 
 class StoppingError(Exception):
     """This worker was asked to stop."""
+
+
+class YieldError(Exception):
+    """A better run needs this host."""
 
 
 def worker_name(queue: str) -> str:
@@ -91,6 +99,8 @@ def execute(run: Run) -> None:
         logger.warning("%s, attempt %s: taken over by somebody else", run, run.attempt)
     except StoppingError:
         actions.put_back(run.pk, run.attempt)
+    except YieldError:
+        actions.put_back(run.pk, run.attempt, "made way for a better run")
     except Failure as failure:
         actions.fail(run.pk, run.attempt, failure.code, failure.sentence)
     except OSError as error:
@@ -137,13 +147,13 @@ def _measure(run: Run, folder: Path) -> Path:
                     str(progress),
                 ],
                 folder=folder,
-                timeout_s=TIMEOUT_S,
+                timeout_s=BACKGROUND_TIMEOUT_S if run.priority < actions.BACKGROUND else TIMEOUT_S,
                 tick=tick,
                 extra_environment=_extra(folder),
                 lease=descriptor,
                 progress=progress,
             )
-    except (LostError, StoppingError):
+    except (LostError, StoppingError, YieldError):
         # it ended in the last second: a document is renamed into place, so what is there is whole
         if not document.exists():
             raise
@@ -170,9 +180,10 @@ def _cores(tick: _Ticker, *, alone: bool) -> Iterator[int]:
 def _survey(run: Run) -> list[str]:
     cache = settings.HOME / "cache"
     cache.mkdir(parents=True, exist_ok=True)
+    tier = run.params.get("tier")
     return [
-        "tiles", "--flashinfer", run.recipe.versions["flashinfer"], "--arch", run.params["arch"],
-        "--cache", str(cache),
+        run.params.get("task", "tiles"), "--flashinfer", run.recipe.versions["flashinfer"],
+        "--arch", run.params["arch"], "--cache", str(cache), *(("--tier", tier) if tier else ()),
     ]  # fmt: skip
 
 
@@ -235,3 +246,5 @@ class _Ticker:
             raise CancelledError
         if answer is Beat.LOST:
             raise LostError
+        if answer is Beat.YIELD:
+            raise YieldError

@@ -28,11 +28,17 @@ CPU_QUEUE = "cpu"
 #: An attempt's log is kept up to this many characters.
 LOG_LIMIT = 1_000_000
 WORKER_LOST = "worker_lost"
+#: Runs of a priority below this are done while nobody needs the host.
+BACKGROUND = 0
+_RUNNABLE = Q(state=State.QUEUED) & (Q(waits_for=None) | Q(waits_for__state__in=FINAL))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One run that somebody wants: what the bench is told, with which versions, on which queue."""
+    """One run that somebody wants: what the bench is told, with which versions, on which queue.
+
+    Without a priority of its own it goes by who asks. Below 0 it runs in the background: see `must_yield`.
+    """
 
     kind: Run.Kind
     title: str
@@ -40,6 +46,7 @@ class Request:
     versions: dict[str, str]
     params: dict[str, Any]
     target: Target | None = None
+    priority: int | None = None
 
 
 @transaction.atomic
@@ -59,6 +66,9 @@ def request_run(
     ).first()
     if same is not None:
         return same, False
+    priority = request.priority
+    if priority is None:
+        priority = 0 if source == Job.Source.FIRST_START else 10
     job = Job.objects.create(title=request.title, source=source, requested_by=user)
     run = Run.objects.create(
         job=job,
@@ -68,7 +78,7 @@ def request_run(
         target=request.target,
         params=request.params,
         waits_for=waits_for,
-        priority=10 if source != Job.Source.FIRST_START else 0,
+        priority=priority,
     )
     audit.record(user, "request_run", f"run {run.pk}", title=request.title, source=source)
     broker.wake([run.queue])
@@ -80,13 +90,12 @@ def claim(queue: str, worker: str) -> Run | None:
     """Take the best runnable run of a queue: highest priority, then oldest. None when there is none."""
     run = (
         Run.objects.select_for_update(skip_locked=True, of=("self",))
-        .filter(queue=queue, state=State.QUEUED)
-        .filter(Q(waits_for=None) | Q(waits_for__state__in=FINAL))
+        .filter(_RUNNABLE, queue=queue)
         .order_by("-priority", "id")
         .first()
     )
-    if run is None:
-        return None
+    if run is None or must_yield(run, worker):
+        return None  # the next sweep wakes the queue again
     Run.objects.filter(pk=run.pk).update(
         state=State.RUNNING,
         attempt=F("attempt") + 1,
@@ -102,9 +111,23 @@ def claim(queue: str, worker: str) -> Run | None:
     return run
 
 
+def must_yield(run: Run, worker: str) -> bool:
+    """Whether a background run stands in the way of a better one: one running on the worker's host, whatever
+    its queue, or one that waits in the run's own queue. All others never yield."""
+    if run.priority >= BACKGROUND:
+        return False
+    host = worker.partition("@")[2]
+    here = Q(state=State.RUNNING, worker__endswith=f"@{host}")
+    return (
+        Run.objects.filter(priority__gt=run.priority).filter(here | (_RUNNABLE & Q(queue=run.queue))).exists()
+    )
+
+
 class Beat(enum.Enum):
     CONTINUE = "continue"
     CANCEL = "cancel"
+    #: a better run needs the host; this one comes again later
+    YIELD = "yield"
     #: somebody else holds the run now, or it has ended
     LOST = "lost"
 
@@ -129,7 +152,12 @@ def beat(run_id: int, attempt: int, progress: Progress | None = None, log: str =
     if mine.update(**values) == 0:
         return Beat.LOST
     append_log(run_id, attempt, log)
-    return Beat.CANCEL if mine.filter(cancel_requested_at__isnull=False).exists() else Beat.CONTINUE
+    run = mine.only("priority", "queue", "worker", "cancel_requested_at").first()
+    if run is None:
+        return Beat.LOST
+    if run.cancel_requested_at is not None:
+        return Beat.CANCEL
+    return Beat.YIELD if must_yield(run, run.worker) else Beat.CONTINUE
 
 
 def append_log(run_id: int, attempt: int, text: str) -> None:
@@ -236,11 +264,11 @@ def _close_attempt(run_id: int, number: int, outcome: str, failure: str = "") ->
 
 
 @transaction.atomic
-def put_back(run_id: int, attempt: int) -> None:
-    """A worker that stops in good order gives its run back; this does not count as a lost attempt."""
+def put_back(run_id: int, attempt: int, outcome: str = "put back") -> None:
+    """A worker that stops or yields gives its run back; this does not count as a lost attempt."""
     run = Run.objects.select_for_update().filter(pk=run_id, attempt=attempt, state=State.RUNNING).first()
     if run is not None:
-        _close_attempt(run_id, attempt, "put back")
+        _close_attempt(run_id, attempt, outcome)
         run.state = State.QUEUED
         run.save(update_fields=["state"])
         broker.wake([run.queue])
@@ -297,8 +325,5 @@ def sweep() -> int:
     waiting = Document.objects.filter(state=Document.State.RECEIVED, received_at__lt=silent)
     for document_id in waiting.values_list("pk", flat=True)[:100]:
         broker.ask_ingest(document_id)
-    runnable = Run.objects.filter(state=State.QUEUED).filter(
-        Q(waits_for=None) | Q(waits_for__state__in=FINAL)
-    )
-    broker.wake(runnable.values_list("queue", flat=True))
+    broker.wake(Run.objects.filter(_RUNNABLE).values_list("queue", flat=True))
     return requeued

@@ -28,6 +28,7 @@ class Job(models.Model):
         FIRST_START = "first_start", "first start"
         PERSON = "person", "person"
         COMMAND = "command", "command line"
+        FOLLOW_UP = "follow_up", "follow-up of another run"
 
     title = models.CharField(max_length=200)
     source = models.CharField(max_length=16, choices=Source.choices)
@@ -131,6 +132,7 @@ class Document(models.Model):
         WORKER = "worker", "measured here"
         FILE = "file", "from a file"
         RECORDED = "recorded", "recorded elsewhere"
+        IMPORT = "import", "imported from another tool's file"
 
     sha256 = models.CharField(max_length=64, unique=True)
     body = models.BinaryField()

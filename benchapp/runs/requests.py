@@ -11,12 +11,15 @@ from benchapp.catalog.models import Target
 from benchapp.people.models import User
 from benchapp.runs.actions import BUILD_QUEUE, CPU_QUEUE, Request, request_run
 from benchapp.runs.models import Job, Run
+from workers.bench.document import Tier
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 
 #: The torch of CPU benchmarks.
 CPU_TORCH = "2.13.0"
 LONGEST_VERSION = 40
+#: Background work: an exploration takes minutes, full compiles hours.
+EXPLORE_PRIORITY, DEEP_PRIORITY = -5, -10
 
 
 def clean_version(text: str) -> str:
@@ -43,22 +46,60 @@ def clean_arch(text: str) -> str:
 
 
 def request_survey(
-    version: str, arch: str, *, user: User | None, source: Job.Source, waits_for: Run | None = None
+    version: str,
+    arch: str,
+    *,
+    user: User | None,
+    source: Job.Source,
+    waits_for: Run | None = None,
+    tier: Tier = "types",
 ) -> tuple[Run, bool]:
-    """Ask for the tile survey of a FlashInfer version. Returns (run, created). Raises ValidationError."""
+    """Ask for the tile survey of a FlashInfer version. Returns (run, created). Raises ValidationError.
+
+    Tier `full` compiles the bodies of whatever fits: hours, so it is done in the background.
+    """
     version, arch = clean_version(version), clean_arch(arch)
+    if tier not in ("types", "full"):
+        raise ValidationError(f"{tier[:20]!r} is not a tier to ask for; expected types or full.")
+    deep = tier == "full"
+    what = "Full compile of what fits in" if deep else "Tile survey of"
+    request = Request(
+        kind=Run.Kind.TILES,
+        title=f"{what} FlashInfer {version} on {arch.upper()}",
+        queue=BUILD_QUEUE,
+        versions={"flashinfer": version},
+        params={"arch": arch, "tier": tier} if deep else {"arch": arch},
+        target=_arch_target(arch),
+        priority=DEEP_PRIORITY if deep else None,
+    )
+    return request_run(request, user=user, source=source, waits_for=waits_for)
+
+
+def request_exploration(
+    version: str, arch: str, *, user: User | None, source: Job.Source
+) -> tuple[Run, bool]:
+    """Ask which tiles that no release ships would fit, by the CUTLASS of a FlashInfer version.
+
+    Returns (run, created). Raises ValidationError.
+    """
+    version, arch = clean_version(version), clean_arch(arch)
+    request = Request(
+        kind=Run.Kind.TILES,
+        title=f"Exploration of tiles with the CUTLASS of FlashInfer {version} on {arch.upper()}",
+        queue=BUILD_QUEUE,
+        versions={"flashinfer": version},
+        params={"arch": arch, "task": "explore"},
+        target=_arch_target(arch),
+        priority=EXPLORE_PRIORITY,
+    )
+    return request_run(request, user=user, source=source)
+
+
+def _arch_target(arch: str) -> Target:
     target, _ = Target.objects.get_or_create(
         key=f"arch:{arch}", defaults={"kind": Target.Kind.ARCH, "arch": arch}
     )
-    request = Request(
-        kind=Run.Kind.TILES,
-        title=f"Tile survey of FlashInfer {version} on {arch.upper()}",
-        queue=BUILD_QUEUE,
-        versions={"flashinfer": version},
-        params={"arch": arch},
-        target=target,
-    )
-    return request_run(request, user=user, source=source, waits_for=waits_for)
+    return target
 
 
 def request_cpu_gemm(

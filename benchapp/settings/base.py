@@ -101,6 +101,8 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"
 #: May somebody without an account read the pages? Writing always needs a role.
 ANONYMOUS_READING = os.environ.get("TILEWATCH_ANONYMOUS_READING", "1") == "1"
+#: Is a tile survey followed by full compiles of what fits, in the background?
+DEEP_SURVEYS = os.environ.get("TILEWATCH_DEEP_SURVEYS", "1") == "1"
 #: Proxies in front of the web server whose X-Forwarded-For is believed, nearest first.
 TRUSTED_PROXIES = _whole_number("TILEWATCH_PROXIES")
 

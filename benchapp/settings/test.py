@@ -10,3 +10,4 @@ from benchapp.settings.local import *
 SECRET_KEY = "test"
 ALLOWED_HOSTS = ["*"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+DEEP_SURVEYS = False

@@ -1,0 +1,196 @@
+"""Deep surveys run while nobody needs the host."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.db import connection
+
+from benchapp.ingest.actions import ingest
+from benchapp.people.models import User
+from benchapp.runs import actions
+from benchapp.runs.actions import Beat, Request
+from benchapp.runs.models import Attempt, Document, Job, Run, State
+from benchapp.runs.requests import DEEP_PRIORITY, request_exploration, request_survey
+from tests.tiles.surveys import survey, variant
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BUILDER, BENCHER = "build@host/0123", "cpu@host/0123"
+
+
+def deep(version: str = "0.6.3") -> Run:
+    return request_survey(version, "sm120", user=None, source=Job.Source.COMMAND, tier="full")[0]
+
+
+def types(version: str = "0.7.4") -> Run:
+    return request_survey(version, "sm120", user=None, source=Job.Source.PERSON)[0]
+
+
+def gemm(number: int = 0) -> Run:
+    request = Request(Run.Kind.GEMM, "gemm", "cpu", {"torch": "2.13.0"}, {"number": number})
+    return actions.request_run(request, user=None, source=Job.Source.FIRST_START)[0]
+
+
+def claimed(queue: str, worker: str) -> Run:
+    run = actions.claim(queue, worker)
+    assert run is not None
+    return run
+
+
+def test_a_background_run_goes_on_while_nobody_needs_the_host():
+    run = deep()
+    assert claimed("build", BUILDER).pk == run.pk
+    assert actions.beat(run.pk, 1) is Beat.CONTINUE
+
+
+def test_a_measurement_on_the_same_host_makes_it_yield_and_keeps_it_away():
+    run, other = deep(), gemm()
+    claimed("build", BUILDER)
+    measuring = claimed("cpu", BENCHER)
+    assert actions.beat(run.pk, 1) is Beat.YIELD
+    actions.put_back(run.pk, 1, "made way for a better run")
+    assert actions.claim("build", BUILDER) is None
+    assert measuring.pk == other.pk
+    actions.fail(other.pk, 1, "crashed", "It crashed.")
+    again = claimed("build", BUILDER)
+    assert (again.pk, again.attempt) == (run.pk, 2)
+    assert Attempt.objects.get(run=run, number=1).outcome == "made way for a better run"
+
+
+def test_yielding_spends_no_attempt():
+    run = deep()
+    for _ in range(6):
+        actions.put_back(run.pk, claimed("build", BUILDER).attempt)
+    run.refresh_from_db()
+    assert run.state == State.QUEUED
+
+
+def test_another_host_is_none_of_its_business():
+    run, _ = deep(), gemm()
+    claimed("build", BUILDER)
+    claimed("cpu", "cpu@elsewhere/4567")
+    assert actions.beat(run.pk, 1) is Beat.CONTINUE
+
+
+def test_a_better_run_of_its_own_queue_makes_it_yield_one_that_cannot_start_does_not():
+    run = deep()
+    claimed("build", BUILDER)
+    waiting, _ = request_survey("0.7.4", "sm120", user=None, source=Job.Source.PERSON, waits_for=run)
+    assert actions.beat(run.pk, 1) is Beat.CONTINUE
+    Run.objects.filter(pk=waiting.pk).update(waits_for=None)
+    assert actions.beat(run.pk, 1) is Beat.YIELD
+
+
+def test_ordinary_runs_never_yield():
+    run = gemm()
+    claimed("cpu", BENCHER)
+    types()
+    claimed("build", BUILDER)
+    assert actions.beat(run.pk, 1) is Beat.CONTINUE
+
+
+def test_who_cancels_a_background_run_is_heard_first():
+    run = deep()
+    claimed("build", BUILDER)
+    types()
+    actions.cancel(run, User.objects.create_user("op", role="operator"))
+    assert actions.beat(run.pk, 1) is Beat.CANCEL
+
+
+def test_an_exploration_goes_before_a_full_compile_and_after_a_survey():
+    full = deep()
+    exploration, _ = request_exploration("0.6.3", "sm120", user=None, source=Job.Source.COMMAND)
+    survey_run = types()
+    assert exploration.params == {"arch": "sm120", "task": "explore"}
+    order = []
+    while (run := actions.claim("build", BUILDER)) is not None:
+        order.append(run.pk)
+        actions.fail(run.pk, run.attempt, "crashed", "It crashed.")
+    assert order == [survey_run.pk, exploration.pk, full.pk]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: request_survey("0.6.3", "sm120", user=None, source=Job.Source.PERSON, tier="full"),
+        lambda: request_exploration("0.6.3", "sm120", user=None, source=Job.Source.PERSON),
+    ],
+)
+def test_two_asking_for_the_same_background_run_at_once_get_one(ask: Any):
+    runs: list[int] = []
+
+    def press() -> None:
+        runs.append(ask()[0].pk)
+        connection.close()
+
+    threads = [threading.Thread(target=press) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(runs)) == Run.objects.count() == 1
+
+
+def test_tiers_are_different_runs_and_an_unknown_one_is_refused():
+    assert deep("0.7.4").pk != types("0.7.4").pk
+    with pytest.raises(ValidationError, match="expected types or full"):
+        request_survey("0.7.4", "sm120", user=None, source=Job.Source.PERSON, tier="deep")  # type: ignore[arg-type]
+
+
+def delivered(run: Run, text: bytes) -> Document:
+    mine = claimed("build", BUILDER)
+    assert mine.pk == run.pk
+    return ingest(actions.deliver(mine.pk, mine.attempt, text).pk)
+
+
+@pytest.fixture
+def following(settings: Any) -> None:
+    settings.DEEP_SURVEYS = True
+
+
+def surveyed(need: int = 89_088, day: int = 1) -> bytes:
+    """A survey of one variant; another day makes other bytes."""
+    findings = variant((128, 128, 128), "none", False, 4, need)
+    return survey("0.6.3", "4.2.1", findings, day=day).dumps().encode()
+
+
+def test_a_survey_is_followed_by_the_full_compile_of_the_same_in_the_background(following: None):
+    user = User.objects.create_user("op", role="operator")
+    run, _ = request_survey("0.6.3", "sm120", user=user, source=Job.Source.PERSON)
+    delivered(run, surveyed())
+    full = Run.objects.exclude(pk=run.pk).get()
+    assert full.params == {"arch": "sm120", "tier": "full"}
+    assert (full.priority, full.state, full.recipe) == (DEEP_PRIORITY, State.QUEUED, run.recipe)
+    assert (full.job.source, full.job.requested_by) == (Job.Source.FOLLOW_UP, user)
+
+
+def test_a_full_compile_that_was_made_is_not_asked_for_again(following: None):
+    delivered(types("0.6.3"), surveyed(day=1))
+    delivered(Run.objects.get(params__tier="full"), surveyed(day=2))
+    delivered(types("0.6.3"), surveyed(day=3))
+    assert Run.objects.filter(params__tier="full").count() == 1
+
+
+def test_nothing_follows_where_nothing_fits_or_where_it_is_switched_off(settings: Any):
+    delivered(types("0.6.3"), surveyed())
+    settings.DEEP_SURVEYS = True
+    delivered(types("0.6.3"), surveyed(need=102_400))
+    assert not Run.objects.filter(params__tier="full").exists()
+
+
+def test_a_file_asks_for_nothing(following: None):
+    document, _ = actions.receive(surveyed(), origin=Document.Origin.FILE)
+    assert ingest(document.pk).state == Document.State.ACCEPTED
+    assert not Run.objects.exists()
+
+
+def test_the_commands_ask_for_a_tier_and_for_an_exploration():
+    call_command("survey", "--flashinfer", "0.6.3", "--arch", "sm120", "--tier", "full")
+    call_command("explore", "--flashinfer", "0.6.3", "--arch", "sm120")
+    asked = [run.params for run in Run.objects.order_by("id")]
+    assert asked == [{"arch": "sm120", "tier": "full"}, {"arch": "sm120", "task": "explore"}]
