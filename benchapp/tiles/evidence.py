@@ -1,77 +1,32 @@
-"""Everything known of one tile variant in one release: ladder, shared memory, log, siblings."""
+"""Everything known of one tile variant in one release: what a cell of the matrix opens."""
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
 
-from django.db.models import QuerySet
-from django.db.models.functions import Left, Length
+from django.db.models import Count, F, Window
+from django.db.models.functions import Left, Length, RowNumber
 
 from benchapp.catalog.models import Release
+from benchapp.catalog.versions import version_order
 from benchapp.runs.models import Document
-from benchapp.tiles import words
-from benchapp.tiles.fates import GLYPHS, LOOKS, Fate, Variant
-from benchapp.tiles.models import Evidence, EvidenceLog, Stage, Tile, Verdict
-from benchapp.tiles.queries import PACKAGE, variant_of
+from benchapp.tiles import budget as bars
+from benchapp.tiles import families, findings_words, ladder, neighbours, timeline, words
+from benchapp.tiles.fates import Variant
+from benchapp.tiles.models import Evidence, EvidenceLog, Listing, Stage, Tile, Verdict
+from benchapp.tiles.queries import variant_of
 from benchapp.tiles.verdict import deciding
 
 #: Characters of a log that a page shows; the whole of it is a link away.
 LOG_SHOWN = 12_000
-#: The bar's parts from left to right: class in the style sheet, and what it says.
-PARTS = {
-    "operands": "operand stages",
-    "scales": "scales",
-    "epilogue": "epilogue",
-    "rest": "pipelines, scheduler, tensor maps",
-    "padding": "padding",
-}
-#: Width of the bar's drawing in its own units.
-BAR_WIDTH = 1000
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rung:
-    """One stage of the ladder: the finding that decides it, and every other one."""
-
-    stage: str
-    state: str
-    glyph: str
-    note: str
-    finding: Evidence | None
-    others: tuple[Evidence, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of the shared memory needed; `x` and `width` in units of the drawing."""
-
-    name: str
-    bytes: int
-    look: str
-    x: float
-    width: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Budget:
-    """Need against limit, as one bar."""
-
-    need_bytes: int
-    limit_bytes: int
-    segments: tuple[Segment, ...]
-    limit_x: float
-    over: Segment | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sibling:
-    tile_id: int
-    variant: Variant
-    look: str
-    glyph: str
-    text: str
-    current: bool
+#: Findings of one kind (stage, source, tier, outcome) that are looked at: the newest.
+MOST_OF_KIND = 3
+#: Shapes named that an autotuner chose the variant for.
+MOST_CHOSEN = 12
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,88 +38,204 @@ class Log:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Chosen:
+    """The shapes for which an autotuner took this variant."""
+
+    shapes: tuple[str, ...]
+    more: bool
+    wrong: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Since:
+    """What changed since the surveyed release before; `version` is empty where there is none."""
+
+    version: str
+    changes: tuple[timeline.Change, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class CellEvidence:
     tile: Tile
     release: Release
+    #: "FlashInfer" or "CUTLASS": whose version this is
+    package: str
     variant: Variant
+    #: whether this release holds the variant, and whether a survey looked at its family there
+    held: bool
+    surveyed: bool
     look: str
     glyph: str
     said: str
     explanation: tuple[str, ...]
-    rungs: tuple[Rung, ...]
-    budget: Budget | None
-    siblings: tuple[Sibling, ...]
-    log: Log | None
+    rungs: tuple[ladder.Rung, ...]
+    tiers: ladder.Tiers | None
+    budget: bars.Budget | None
+    prediction: str
+    mispredicted: bool
+    one_less: str
+    spills: str
+    spills_look: str
+    registers: str
+    chosen: Chosen | None
+    listing: Listing | None
+    near: neighbours.Neighbours
+    history: timeline.Timeline
+    since: Since
+    elsewhere: tuple[neighbours.Elsewhere, ...]
+    log_id: int | None
     document: Document | None
+    producer: str
     command: str
+    unit: str
+
+    @property
+    def selection_query(self) -> str:
+        """The query string by which pages of this room know the matrix that the tile stands in."""
+        return urlencode({name: getattr(self.tile, name) for name in ("arch", "family", "inputs", "output")})
+
+    @property
+    def siblings(self) -> tuple[neighbours.Neighbour, ...]:
+        """The same tile's variants in this release, itself among them."""
+        return self.near.siblings
+
+    @property
+    def log(self) -> Log | None:
+        """The compiler's or generator's words; read when a page shows them."""
+        found = EvidenceLog.objects.filter(pk=self.log_id) if self.log_id else EvidenceLog.objects.none()
+        head = found.annotate(head=Left("text", LOG_SHOWN), length=Length("text"))
+        row = head.values("pk", "name", "head", "length").first()
+        return Log(**row) if row else None
 
 
 def cell_evidence(tile_id: int, version: str) -> CellEvidence | None:
-    """None when the tile or the release is unknown."""
+    """None when the tile or the release is unknown. At most nine queries, however much is stored."""
     tile = Tile.objects.filter(pk=tile_id).first()
-    release = Release.objects.filter(package=PACKAGE, version=version).first()
-    if tile is None or release is None:
+    if tile is None:
         return None
-    findings = list(
-        Evidence.objects.filter(tile=tile, release=release)
-        .select_related("document", "document__run", "stack")
-        .defer("document__body")
-        .order_by("-found_at", "-id")
+    releases = sorted(
+        Release.objects.filter(package=families.package(tile.family)),
+        key=lambda release: version_order(release.version),
     )
-    verdicts = {verdict.tile_id: verdict for verdict in _of_same_tile(tile, release)}
-    verdict = verdicts.pop(tile.pk, None)
-    counting = deciding(findings)
-    sized = next((f for f in (counting.get(Stage.FITS), *findings) if f and f.need_bytes is not None), None)
+    release = next((release for release in releases if release.version == version), None)
+    if release is None:
+        return None
+    surveyed = _surveyed(tile.family)
+    verdicts = {verdict.release_id: verdict for verdict in Verdict.objects.filter(tile=tile)}
+    before = timeline.previous(releases, release, surveyed[tile.arch])
+    sides = [release, *filter(None, [before])]
+    found = _findings(tile, sides)
+    listings = {listing.release_id: listing for listing in _listings(tile, sides)}
+    here, left_out = found[release.pk]
+    verdict, listing = verdicts.get(release.pk), listings.get(release.pk)
+    near = neighbours.near(tile, release)
+    arranged = neighbours.arrange(tile, near)
+
+    counting = deciding(here)
+    sized = next(
+        (f for f in (counting.get(Stage.FITS), *reversed(here)) if f and f.need_bytes is not None), None
+    )
     variant = variant_of(tile, verdict, sized.parts if sized else None)
     if sized and variant.need_bytes is None:
         variant = dataclasses.replace(
             variant, need_bytes=sized.need_bytes, limit_bytes=sized.limit_bytes, stages=sized.stages
         )
-    siblings = [Sibling(tile.pk, variant, *_look(variant.fate), words.cell(variant), True)] if verdict else []
-    for other in verdicts.values():
-        theirs = variant_of(other.tile, other)
-        siblings.append(Sibling(other.tile_id, theirs, *_look(theirs.fate), words.cell(theirs), False))
-    siblings.sort(key=lambda sibling: (sibling.variant.fusion.lower() != "none", sibling.variant.epilogue))
+    bar = bars.budget(
+        variant.need_bytes,
+        variant.limit_bytes,
+        variant.parts,
+        stages=variant.stages,
+        predicted_bytes=sized.predicted_bytes if sized else None,
+        predicted_stages=sized.predicted_stages if sized else None,
+    )
+    prediction, mispredicted = findings_words.prediction(sized) if sized else ("", False)
+    compiled = counting.get(Stage.COMPILED)
+    spills, spills_look = findings_words.spills(compiled, variant.reached(Stage.FITS))
     decider = _decider(counting, verdict)
+    look, glyph = neighbours.look(variant.fate)
     return CellEvidence(
         tile=tile,
         release=release,
+        package=findings_words.PACKAGES.get(release.package, release.package),
         variant=variant,
+        held=verdict is not None,
+        surveyed=version in surveyed[tile.arch],
+        look=look,
+        glyph=glyph,
         said=words.cell(variant),
-        **dict(zip(("look", "glyph"), _look(variant.fate), strict=True)),
-        explanation=words.explain(variant, [sibling.variant for sibling in siblings]),
-        rungs=tuple(_rungs(counting, findings, verdict)),
-        budget=budget(variant),
-        siblings=tuple(siblings),
-        log=_log(decider),
-        document=decider.document if decider else None,
-        command=shlex.join(str(word) for word in decider.document.facts.get("command", []))
-        if decider
+        explanation=words.explain(variant, [one.variant for one in arranged.siblings]),
+        rungs=ladder.rungs(here, verdict, listing, left_out),
+        tiers=ladder.tiers(here),
+        budget=bar,
+        prediction=prediction,
+        mispredicted=mispredicted,
+        one_less=findings_words.one_stage_less(bar.need_bytes, bar.limit_bytes, bar.stages, bar.stage_bytes)
+        if bar
         else "",
+        spills=spills,
+        spills_look=spills_look,
+        registers=findings_words.registers(compiled) if compiled else "",
+        chosen=_chosen(tile, release, counting) if verdict and verdict.chosen else None,
+        listing=listing,
+        near=arranged,
+        history=timeline.timeline(tile, releases, release, verdicts, surveyed[tile.arch]),
+        since=_since(tile, before, release, verdicts, found, listings),
+        elsewhere=neighbours.elsewhere(
+            tile,
+            near,
+            [arch for arch, seen in surveyed.items() if version in seen],
+        ),
+        log_id=next((f.log_id for f in (decider, compiled, sized) if f and f.log_id), None),
+        document=decider.document if decider else None,
+        producer=str(decider.document.facts.get("producer", "")) if decider else "",
+        command=shlex.join(map(str, decider.document.facts.get("command", []))) if decider else "",
+        unit=next((f.unit for f in (decider, counting.get(Stage.DISPATCHED), *here) if f and f.unit), ""),
     )
 
 
-def _of_same_tile(tile: Tile, release: Release) -> QuerySet[Verdict]:
-    """Verdicts of every fusion and swap of this tile in this release, its own among them."""
-    return Verdict.objects.filter(
-        release=release,
-        tile__arch=tile.arch,
-        tile__family=tile.family,
-        tile__inputs=tile.inputs,
-        tile__output=tile.output,
-        tile__m=tile.m,
-        tile__n=tile.n,
-        tile__k=tile.k,
-        tile__cluster=tile.cluster,
-        tile__schedule=tile.schedule,
-    ).select_related("tile")
+def _surveyed(family: str) -> dict[str, set[str]]:
+    """Versions in which a survey looked at a family, by architecture: only there can a variant be absent."""
+    looked = Verdict.objects.filter(tile__family=family).exclude(source="imported").order_by()
+    versions: dict[str, set[str]] = defaultdict(set)
+    for arch, version in looked.values_list("tile__arch", "release__version").distinct():
+        versions[arch].add(version)
+    return versions
 
 
-def _look(fate: Fate) -> tuple[str, str]:
-    return LOOKS.get(fate, fate.value), GLYPHS[fate]
+def _findings(tile: Tile, releases: Sequence[Release]) -> dict[int, tuple[list[Evidence], dict[str, int]]]:
+    """By release: the newest findings of each kind, oldest first, and by stage how many were left out.
+
+    The one that decides a stage is always among them: it is the newest of its kind.
+    """
+    kind = [F(name) for name in ("release_id", "stage", "source", "tier", "passed")]
+    placed = (
+        Evidence.objects.filter(tile=tile, release__in=releases)
+        .annotate(
+            place=Window(RowNumber(), partition_by=kind, order_by=[F("found_at").desc(), F("id").desc()]),
+            alike=Window(Count("pk"), partition_by=kind),
+        )
+        .filter(place__lte=MOST_OF_KIND)
+        .select_related("document", "document__target", "stack")
+        .defer("document__body")
+    )
+    found: dict[int, tuple[list[Evidence], dict[str, int]]] = {
+        release.pk: ([], defaultdict(int)) for release in releases
+    }
+    for finding in sorted(placed, key=lambda finding: finding.pk):
+        kept, left_out = found[finding.release_id]
+        kept.append(finding)
+        if finding.place == MOST_OF_KIND:
+            left_out[finding.stage] += finding.alike - MOST_OF_KIND
+    return found
 
 
-def _decider(counting: dict[Stage, Evidence], verdict: Verdict | None) -> Evidence | None:
+def _listings(tile: Tile, releases: Sequence[Release]) -> Sequence[Listing]:
+    names = ("arch", "family", "inputs", "m", "n", "k", "cluster", "fusion", "swap_ab", "schedule")
+    of_tile = {name: getattr(tile, name) for name in names}
+    return list(Listing.objects.filter(release__in=releases, **of_tile))
+
+
+def _decider(counting: Mapping[Stage, Evidence], verdict: Verdict | None) -> Evidence | None:
     """The finding that the verdict rests on."""
     if verdict is None:
         return None
@@ -172,95 +243,35 @@ def _decider(counting: dict[Stage, Evidence], verdict: Verdict | None) -> Eviden
     return counting.get(Stage(stage)) if stage else None
 
 
-def _rungs(counting: dict[Stage, Evidence], findings: list[Evidence], verdict: Verdict | None) -> list[Rung]:
-    rungs = []
-    ended = verdict is None
-    for stage in Stage:
-        finding = counting.get(stage)
-        if finding is None:
-            later = any(other.passed and other.stage in _above(stage) for other in counting.values())
-            rungs.append(
-                Rung(stage, "open", "·", "implied by what follows" if later else "not tested", None, ())
-            )
-        else:
-            others = tuple(f for f in findings if f.stage == stage and f is not finding)
-            state, glyph = (
-                ("yes", "●") if finding.passed else ("no", "≠" if finding.reason == "incorrect" else "▲")
-            )
-            rungs.append(Rung(stage, state, glyph, _note(finding), finding, others))
-        if not ended and stage == (verdict.failed_stage or verdict.stage if verdict else ""):
-            ended = True
-            beyond = [Rung(s, "open", "·", "", None, ()) for s in _above(stage) if s not in counting]
-            if len(beyond) == len(_above(stage)) and beyond:
-                beyond[0] = dataclasses.replace(beyond[0], note="not tested beyond here")
-                return [*rungs, *beyond]
-    return rungs
-
-
-def _above(stage: Stage) -> list[Stage]:
-    ladder = list(Stage)
-    return ladder[ladder.index(stage) + 1 :]
-
-
-def _note(finding: Evidence) -> str:
-    """What a rung says in a line: size or reason, tier and the tool that found it."""
-    said = []
-    if finding.stage == Stage.FITS and finding.need_bytes is not None and finding.limit_bytes is not None:
-        margin = finding.limit_bytes - finding.need_bytes
-        said.append(f"short by {words.size(-margin)}" if margin < 0 else f"{words.size(margin)} to spare")
-    elif not finding.passed and finding.reason:
-        said.append(finding.reason.replace("_", " "))
-    nvcc = finding.stack.components.get("nvcc")
-    if finding.source == "compiler":
-        said.append(" ".join(filter(None, ["nvcc", nvcc, f"({finding.tier} tier)" if finding.tier else ""])))
-    else:
-        said.append(
-            {"generator": "read from the generator's output", "device": "on the GPU"}.get(finding.source, "")
-        )
-    return ", ".join(filter(None, said))
-
-
-def _log(decider: Evidence | None) -> Log | None:
-    if decider is None or decider.log_id is None:
-        return None
-    row = (
-        EvidenceLog.objects.filter(pk=decider.log_id)
-        .annotate(head=Left("text", LOG_SHOWN), length=Length("text"))
-        .values("pk", "name", "head", "length")
-        .get()
+def _chosen(tile: Tile, release: Release, counting: Mapping[Stage, Evidence]) -> Chosen:
+    shapes = (
+        Evidence.objects.filter(tile=tile, release=release)
+        .exclude(chosen_for="")
+        .order_by("chosen_for")
+        .values_list("chosen_for", flat=True)
+        .distinct()[: MOST_CHOSEN + 1]
     )
-    return Log(**row)
+    named = list(shapes)
+    correct = counting.get(Stage.CORRECT)
+    return Chosen(
+        tuple(named[:MOST_CHOSEN]), len(named) > MOST_CHOSEN, wrong=correct is not None and not correct.passed
+    )
 
 
-def budget(variant: Variant) -> Budget | None:
-    """The bar of need against limit; None where either is unknown. Parts must sum to need to be drawn."""
-    need, limit = variant.need_bytes, variant.limit_bytes
-    if not need or not limit:
-        return None
-    scale = BAR_WIDTH / max(need, limit)
-    parts: dict[str, int] = {}
-    if sum(variant.parts.values()) == need:
-        for name, part in variant.parts.items():
-            parts[_part(name)] = parts.get(_part(name), 0) + part
-    segments = []
-    at = 0
-    for look, said in PARTS.items():
-        if part := parts.get(look, need if not parts and look == "operands" else 0):
-            name = said if parts else "needed"
-            segments.append(Segment(name, part, look, round(at * scale, 1), round(part * scale, 1)))
-            at += part
-    over = None
-    if need > limit:
-        over = Segment(
-            "over", need - limit, "over", round(limit * scale, 1), round((need - limit) * scale, 1)
+def _since(
+    tile: Tile,
+    before: Release | None,
+    release: Release,
+    verdicts: Mapping[int, Verdict],
+    found: Mapping[int, tuple[list[Evidence], dict[str, int]]],
+    listings: Mapping[int, Listing],
+) -> Since:
+    if before is None:
+        return Since("", ())
+    old, new = (
+        timeline.Side(
+            verdicts.get(side.pk), deciding(found[side.pk][0]).get(Stage.FITS), listings.get(side.pk)
         )
-    return Budget(need, limit, tuple(segments), round(limit * scale, 1), over)
-
-
-def _part(name: str) -> str:
-    """The look of a part, by its name in the evidence."""
-    if name.startswith("scale"):
-        return "scales"
-    if name.startswith("operand"):
-        return "operands"
-    return name if name in ("epilogue", "padding") else "rest"
+        for side in (before, release)
+    )
+    return Since(before.version, timeline.changes(tile, old, new))
