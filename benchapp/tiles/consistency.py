@@ -113,7 +113,7 @@ def in_words(tactics: Tactics) -> str:
 
 def disagreements(found: Iterable[Entry]) -> list[Disagreement]:
     by_kind: dict[Kind, list[Entry]] = {}
-    for entry in sorted(found, key=lambda entry: entry.key):
+    for entry in sorted(found, key=lambda entry: entry.key.place):
         listed = entry.listing
         kind = kind_of(listed.candidate, listed.dispatched, listed.instantiated) if listed else None
         if kind is not None:

@@ -27,7 +27,7 @@ HEADINGS = {
     Change.FELL: "Fell: fail at a stage that they passed before",
     Change.ROSE: "Rose: pass the stage at which they failed before",
     Change.APPEARED: "Appeared: in the newer release only",
-    Change.MOVED: "Same fate, other figures",
+    Change.MOVED: "Same fate, other figures or tactic ids",
 }
 
 
@@ -71,7 +71,7 @@ def compare(before: Mapping[Key, Entry], after: Mapping[Key, Entry]) -> list[Del
         for key in before.keys() | after.keys()
         if (change := change_of(before.get(key), after.get(key))) is not None
     ]
-    return sorted(found, key=lambda delta: (order.index(delta.change), delta.key))
+    return sorted(found, key=lambda delta: (order.index(delta.change), delta.key.place))
 
 
 def change_of(before: Entry | None, after: Entry | None) -> Change | None:
@@ -139,7 +139,7 @@ def headline(from_: str, to: str, deltas: Sequence[Delta], shared: int) -> str:
     same = shared - sum(counts[change] for change in (Change.FELL, Change.ROSE))
     rest = f"{words.count(same)} of both {'has' if same == 1 else 'have'} the same fate"
     if counts[Change.MOVED]:
-        rest += f", {words.count(counts[Change.MOVED])} of them with other figures"
+        rest += f", {words.count(counts[Change.MOVED])} of them with other figures or tactic ids"
     if not said:
         return f"From {from_} to {to} no variant appeared, vanished, fell or rose; {rest}."
     return f"From {from_} to {to}, {words.listed(said)}; {rest}."

@@ -17,7 +17,7 @@ from benchapp.tiles.models import Listing, Tile, Verdict
 from benchapp.tiles.queries import Selection, variant_of
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Key:
     """What makes a variant the same one in two releases; (m, n, k) in elements."""
 
@@ -32,6 +32,12 @@ class Key:
     @classmethod
     def of(cls, row: Tile | Listing) -> Key:
         return cls(row.m, row.n, row.k, row.cluster, row.schedule, row.fusion, row.swap_ab)
+
+    @property
+    def place(self) -> tuple[int, int, int, str, str, bool, str, bool]:
+        """A key that sorts as the matrix does: by tile, and fusion none first."""
+        plain = self.fusion.lower() != "none"
+        return self.m, self.n, self.k, self.cluster, self.schedule, plain, self.fusion, self.swap_ab
 
     @property
     def variant(self) -> Variant:

@@ -31,7 +31,7 @@ def decode(found: Iterable[Entry]) -> list[Tactic]:
         for gemm, numbers in ((1, entry.listing.gemm1_tactics), (2, entry.listing.gemm2_tactics))
         for number in numbers
     ]
-    return sorted(tactics, key=lambda tactic: (tactic.id, tactic.entry.key))
+    return sorted(tactics, key=lambda tactic: (tactic.id, tactic.entry.key.place))
 
 
 def headline(version: str, tactics: Sequence[Tactic], of_gemms: Mapping[int, int]) -> str:
@@ -95,7 +95,7 @@ def ids_of_tile(shape: str, by_version: Mapping[str, Sequence[Tactic]]) -> list[
             key.name,
             tuple(runs_of_versions(read, {version: _listed(found.get(version, [])) for version in read})),
         )
-        for key, found in sorted(numbers.items())
+        for key, found in sorted(numbers.items(), key=lambda item: item[0].place)
     ]
 
 

@@ -87,7 +87,10 @@ def test_the_chart_stacks_to_the_number_of_variants(surveyed):
 
 def test_a_diff_names_what_appeared_and_what_ids_moved(client, surveyed):
     page = client.get("/tiles/diff/?from=0.6.3&to=0.6.8").content.decode()
-    assert "From 0.6.3 to 0.6.8, eight appeared; 16 of both have the same fate, 16 of them with other" in page
+    assert (
+        "From 0.6.3 to 0.6.8, eight appeared; 16 of both have the same fate, 16 of them with other figures"
+        in page
+    )
     assert "tactic ids 2, 10 → 3, 15" in page
     with at_most(8):
         default = client.get("/tiles/diff/").content.decode()

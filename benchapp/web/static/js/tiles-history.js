@@ -44,7 +44,11 @@
       chart.$history = { bands: spec.bands || [], untested: spec.untested || [], ink: used("ink-2"), line: used("line-strong"), hatch: pattern("hatch", used("untested")) };
       const { scales, layout } = chart.config.options;
       chart.config.options.layout = { ...layout, padding: { top: spec.bands?.length ? 26 : 0 } };
-      if (spec.x?.type === "category") scales.x.offset = true;
+      if (spec.x?.type === "category") {
+        scales.x.offset = true;
+        const upright = spec.x.labels.length > 12 ? 90 : 0; // so that every release has its name
+        Object.assign(scales.x.ticks, { minRotation: upright, maxRotation: upright || 60, autoSkipPadding: upright ? 2 : 12 });
+      }
       if (!spec.stacked) return;
       scales.x.stacked = scales.y.stacked = true;
       scales.x.grid.display = false;
