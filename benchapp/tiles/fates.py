@@ -22,6 +22,7 @@ class Fate(enum.StrEnum):
     DEVICE_FAILURE = "device-failure"
     INCORRECT = "incorrect"
     NO_DISPATCH = "no-dispatch"
+    NO_CANDIDATE = "no-candidate"
     UNSUPPORTED = "unsupported"
     UNTESTED = "untested"
     ABSENT = "absent"
@@ -34,6 +35,7 @@ GLYPHS = {
     Fate.DEVICE_FAILURE: "▲",
     Fate.INCORRECT: "≠",
     Fate.NO_DISPATCH: "○",
+    Fate.NO_CANDIDATE: "◌",
     Fate.UNSUPPORTED: "–",
     Fate.UNTESTED: "",
     Fate.ABSENT: "·",
@@ -44,11 +46,16 @@ LOOKS = {
     Fate.COMPILE_ERROR: "failed",
     Fate.DEVICE_FAILURE: "failed",
     Fate.NO_DISPATCH: "nodispatch",
+    Fate.NO_CANDIDATE: "nocandidate",
 }
+#: Spilt bytes a thread from which survival is no good news. 512 B are 128 registers of 4 B, of the 168 that a
+#: thread of a 384-thread block can have.
+HEAVY_SPILL_BYTES = 512
 _FATE_OF_REASON = {
     "smem_overflow": Fate.OVERFLOW,
     "compile_error": Fate.COMPILE_ERROR,
     "no_dispatch": Fate.NO_DISPATCH,
+    "no_candidate": Fate.NO_CANDIDATE,
     "incorrect": Fate.INCORRECT,
     "not_supported": Fate.UNSUPPORTED,
 }
@@ -69,6 +76,11 @@ class Variant:
     need_bytes: int | None = None
     limit_bytes: int | None = None
     parts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    source: str = ""
+    spill_store_bytes: int | None = None
+    chosen: bool = False
+    cluster: str = ""
+    schedule: str = ""
 
     @property
     def shape(self) -> str:
@@ -79,8 +91,30 @@ class Variant:
         return self.fusion.lower() + (" · swap" if self.swap_ab else "")
 
     @property
+    def extra(self) -> str:
+        """Cluster and schedule, as far as they are not what goes without saying."""
+        cluster = "" if self.cluster in ("", "1x1x1") else self.cluster
+        return f"{cluster} {'' if self.schedule == 'auto' else self.schedule}".strip()
+
+    @property
     def name(self) -> str:
-        return f"{self.shape} {self.epilogue}"
+        return f"{self.shape} {self.epilogue} {self.extra}".rstrip()
+
+    @property
+    def kind(self) -> str:
+        """What the verdict rests on: device, imported, the tier it compiled at, or the release's sources."""
+        if self.source in ("device", "imported"):
+            return self.source
+        return self.tier or ("sources" if self.source else "")
+
+    @property
+    def spills(self) -> bool:
+        """Whether it fits and spills registers: a survival that is no plain good news."""
+        return self.reached(Stage.FITS) and bool(self.spill_store_bytes)
+
+    @property
+    def spills_heavily(self) -> bool:
+        return self.spills and (self.spill_store_bytes or 0) >= HEAVY_SPILL_BYTES
 
     @property
     def margin_bytes(self) -> int | None:

@@ -1,4 +1,4 @@
-"""The filters of the matrix, and the request for a survey."""
+"""The filters of the page, one form for its three views, and the request for a survey."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.forms.boundfield import BoundField
 
 from benchapp.catalog import versions
 from benchapp.catalog.versions import version_order
 from benchapp.runs.requests import clean_version
 from benchapp.tiles import families
-from benchapp.tiles.queries import FIRST_ARCH, Selection
+from benchapp.tiles.queries import FIRST_ARCH, Facet, Narrow, Selection, selections
 from benchapp.web.filters import FilterForm
 from benchapp.web.templatetags.units import operands
 from workers.bench.tiles.arches import ARCHES
@@ -23,55 +24,102 @@ LABELS: dict[str, Callable[[str], str]] = {
     "inputs": operands,
     "output": str,
 }
+VIEWS = {"versions": "Versions", "grid": "M × N grid", "funnel": "Funnel"}
+#: What narrows the variants of a selection, and how values read.
+SWITCHES: dict[str, Callable[[Any], str]] = {
+    "k": str,
+    "fusion": str.lower,
+    "swap": {"yes": "yes", "no": "no"}.__getitem__,
+    "schedule": str,
+}
+#: A switch of so many values, "all" counted, is drawn as segments; of more, as a list.
+MOST_SEGMENTS = 5
+_CELL = rf"^(none|([0-9]{{1,12}}|[0-9]{{1,7}}(x[0-9]{{1,7}}){{2}})@{versions.PATTERN})\Z"
 
 
-class MatrixForm(FilterForm):
+class TilesForm(FilterForm):
     """Each choice narrows the next, so that no combination is empty.
 
-    `selections` are those that hold tiles, the fullest first; `versions` the known releases in release
-    order and `surveyed` those among them that were surveyed, by architecture.
+    `known` are the combinations that hold tiles, `versions` the releases of each package in release order and
+    `surveyed` those in which a survey looked at a family, by architecture and family.
     """
 
+    view = forms.ChoiceField(choices=list(VIEWS.items()), required=False, widget=forms.HiddenInput)
     arch = forms.ChoiceField(label="Arch", required=False)
     family = forms.ChoiceField(label="Family", required=False)
     inputs = forms.ChoiceField(label="Inputs", required=False)
     output = forms.ChoiceField(label="Output", required=False)
     version = forms.ChoiceField(label="Version", required=False)
+    k = forms.ChoiceField(label="K", required=False)
+    fusion = forms.ChoiceField(label="Fusion", required=False)
+    swap = forms.ChoiceField(label="Swap", required=False)
+    schedule = forms.ChoiceField(label="Schedule", required=False)
     changes = forms.BooleanField(label="Only changes", required=False)
-    cell = forms.RegexField(
-        rf"^(none|[0-9]{{1,12}}@{versions.PATTERN})\Z", required=False, widget=forms.HiddenInput
-    )
+    cell = forms.RegexField(_CELL, required=False, widget=forms.HiddenInput)
 
     def __init__(
         self,
         data: Mapping[str, Any],
         *,
-        selections: Sequence[Selection],
-        versions: Sequence[str],
-        surveyed: Mapping[str, set[str]],
+        known: Sequence[Facet],
+        versions: Mapping[str, Sequence[str]],
+        surveyed: Mapping[tuple[str, str], set[str]],
     ) -> None:
         super().__init__(data)
-        left = list(selections)
-        known: set[str] = set()
+        self._choices: dict[str, list[tuple[str, str]]] = {}
+        self.fields["view"].initial = "versions"
+        left = selections(known)
         for name, label in LABELS.items():
             values = list(dict.fromkeys(getattr(selection, name) for selection in left))
             first = FIRST_ARCH if name == "arch" and FIRST_ARCH in values else next(iter(values), "")
             chosen = data.get(name) if data.get(name) in values else first
             self._offer(name, [(value, label(value)) for value in sorted(values)], first)
             left = [selection for selection in left if getattr(selection, name) == chosen]
-            if name == "arch":
-                known = surveyed.get(str(chosen), set())
-        newest = max(known or versions, key=version_order, default="")
-        self._offer("version", [(version, version) for version in reversed(versions)], newest)
+        selected = left[0] if left else Selection("", "", "", "")
+        all_versions = versions.get(families.package(selected.family), ())
+        looked_at = surveyed.get((selected.arch, selected.family), set())
+        newest = max(looked_at or all_versions, key=version_order, default="")
+        self._offer("version", [(version, version) for version in reversed(all_versions)], newest)
+        of_selection = [facet for facet in known if facet.selection == selected]
+        offered: dict[str, list[Any]] = {
+            "k": sorted({facet.k for facet in of_selection}),
+            "fusion": sorted({facet.fusion for facet in of_selection}, reverse=True),
+            "swap": ["yes" if swap else "no" for swap in sorted({facet.swap_ab for facet in of_selection})],
+            "schedule": sorted({facet.schedule for facet in of_selection}),
+        }
+        for name, label in SWITCHES.items():
+            choices = [(str(value), label(value)) for value in offered[name]]
+            self._offer(name, [("", "all"), *choices], "")
+            if len(choices) < MOST_SEGMENTS:
+                field = self.fields[name]
+                field.widget = forms.RadioSelect(choices=[("", "all"), *choices])
 
     def _offer(self, name: str, choices: list[tuple[str, str]], first: str) -> None:
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices
         field.initial = first
+        self._choices[name] = choices
 
     def selection(self) -> Selection:
         return Selection(*(self.values[name] or "" for name in LABELS))
+
+    def narrow(self) -> Narrow:
+        value = self.values
+        return Narrow(
+            k=int(value["k"]) if value["k"] else None,
+            fusion=value["fusion"] or None,
+            swap_ab={"yes": True, "no": False}.get(value["swap"]),
+            schedule=value["schedule"] or None,
+        )
+
+    def about(self) -> list[BoundField]:
+        """What the page is about."""
+        return [self[name] for name in (*LABELS, "version")]
+
+    def switches(self) -> list[BoundField]:
+        """What narrows it, where there is a choice."""
+        return [self[name] for name in SWITCHES if len(self._choices[name]) > 2]
 
 
 class SurveyForm(forms.Form):

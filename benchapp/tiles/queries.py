@@ -1,21 +1,18 @@
-"""The survivorship matrix: tile variants of one selection as rows, FlashInfer releases as columns."""
+"""Reads of the tile room: what can be selected, which releases were looked at, and what is known in them."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
-from django.urls import reverse
 
-from benchapp.catalog.models import Release, Target
+from benchapp.catalog.models import Release
 from benchapp.catalog.versions import version_order
-from benchapp.runs.models import Document, Run, State
-from benchapp.tiles.fates import GLYPHS, LOOKS, Fate, Variant
+from benchapp.runs.models import Run, State
+from benchapp.tiles.fates import Variant
 from benchapp.tiles.models import Evidence, Stage, Tile, Verdict
-from benchapp.tiles.words import Summary, cell, changes, summary
 
 PACKAGE = "flashinfer"
 #: The architecture whose tiles are in doubt most often comes first, where any of it were surveyed.
@@ -26,6 +23,8 @@ _ROW_ORDER = ("m", "n", "k", "cluster", "schedule", "-fusion", "swap_ab", "pk")
 #: A page holds no more rows and columns than these; exports hold all, a block of rows at a time.
 MOST_ROWS = 200
 MOST_COLUMNS = 60
+#: Words about a release, and its grid, look at no more variants than this one by one.
+MOST_TOLD = 2000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,90 +38,92 @@ class Selection:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Narrow:
+    """Which of a selection's variants are looked at; None takes all. `k` in elements."""
+
+    k: int | None = None
+    fusion: str | None = None
+    swap_ab: bool | None = None
+    schedule: str | None = None
+
+    @property
+    def filters(self) -> dict[str, int | str | bool]:
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+
+    def takes(self, variant: Variant) -> bool:
+        return (
+            self.k in (None, variant.tile[2])
+            and self.fusion in (None, variant.fusion)
+            and self.swap_ab in (None, variant.swap_ab)
+            and self.schedule in (None, variant.schedule)
+        )
+
+    def __str__(self) -> str:
+        swap = {None: "", True: "swap", False: "no swap"}[self.swap_ab]
+        words = [f"K {self.k}" if self.k else "", (self.fusion or "").lower(), swap, self.schedule or ""]
+        return ", ".join(filter(None, words))
+
+
+EVERYTHING = Narrow()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facet:
+    """Values that occur together, and how many tiles have them."""
+
+    selection: Selection
+    k: int
+    fusion: str
+    swap_ab: bool
+    schedule: str
+    tiles: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Column:
     version: str
     cutlass: str
     surveyed: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Cell:
-    variant: Variant
-    fate: Fate
-    look: str
-    glyph: str
-    text: str
-    title: str
-    href: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
-    tile_id: int
-    epilogue: str
-    #: cluster and schedule, where rows of the tile differ in them
-    extra: str
-    cells: tuple[Cell, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Group:
-    """All variants of one tile, M×N×K."""
-
-    shape: str
-    rows: tuple[Row, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much of a selection a matrix looks at: variants (rows) and releases (columns)."""
-
-    variants: int
-    of_variants: int
-    releases: int
-    of_releases: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Matrix:
-    columns: tuple[Column, ...]
-    #: CUTLASS version and how many neighbouring columns bundle it
-    bands: tuple[tuple[str, int], ...]
-    groups: tuple[Group, ...]
-    #: rows left out because nothing changes in them, among those looked at
-    hidden: int
-    bounds: Bounds
-    summary: Summary | None
-    since: str
-    #: the cell that opens the page: the first wrong or failed one in the release that the words are about
-    telling: str
-
-
-def selections() -> list[tuple[Selection, int]]:
-    """Every selection that holds tiles, with how many; the fullest first."""
-    counted = Tile.objects.values_list("arch", "family", "inputs", "output").annotate(tiles=Count("pk"))
-    return [
-        (Selection(*row[:4]), row[4])
-        for row in counted.order_by("-tiles", "arch", "family", "inputs", "output")
-    ]
-
-
-def surveyed() -> dict[str, set[str]]:
-    """FlashInfer versions whose generator was run, by architecture: only there can a tile be absent."""
-    pairs = (
-        Document.objects.filter(kind="tiles", state=Document.State.ACCEPTED, target__kind=Target.Kind.ARCH)
-        .values_list("target__arch", "stack__components__flashinfer")
-        .distinct()
+def facets() -> list[Facet]:
+    """All that can be filtered by, in an order of its own."""
+    fields = ("arch", "family", "inputs", "output", "k", "fusion", "swap_ab", "schedule")
+    counted = Tile.objects.order_by().values_list(*fields).annotate(tiles=Count("pk"))
+    return sorted(
+        (Facet(Selection(*row[:4]), *row[4:]) for row in counted),
+        key=lambda facet: dataclasses.astuple(facet),
     )
-    versions: dict[str, set[str]] = defaultdict(set)
-    for arch, version in pairs:
-        versions[arch].add(version)
+
+
+def selections(of: Sequence[Facet]) -> list[Selection]:
+    """Every selection that holds tiles, the fullest first."""
+    tiles: dict[Selection, int] = defaultdict(int)
+    for facet in of:
+        tiles[facet.selection] += facet.tiles
+    return sorted(tiles, key=lambda selection: (-tiles[selection], dataclasses.astuple(selection)))
+
+
+def surveyed() -> dict[tuple[str, str], set[str]]:
+    """Versions in which a survey looked at a family, by architecture and family.
+
+    Only there can a tile be absent. What others' files brought in is no survey.
+    """
+    looked = Verdict.objects.exclude(source="imported").order_by()
+    versions: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for arch, family, version in looked.values_list(
+        "tile__arch", "tile__family", "release__version"
+    ).distinct():
+        versions[arch, family].add(version)
     return versions
 
 
-def releases() -> list[Release]:
-    """All releases of the package, in release order."""
-    return sorted(Release.objects.filter(package=PACKAGE), key=lambda release: version_order(release.version))
+def releases() -> dict[str, list[Release]]:
+    """All releases in release order, by package."""
+    found: dict[str, list[Release]] = defaultdict(list)
+    for release in sorted(Release.objects.all(), key=lambda release: version_order(release.version)):
+        found[release.package].append(release)
+    return found
 
 
 def survey_runs() -> list[Run]:
@@ -140,55 +141,13 @@ def survey_runs() -> list[Run]:
     ]
 
 
-def matrix(
-    selection: Selection,
-    every_release: Sequence[Release],
-    surveyed_versions: set[str],
-    focus: str,
-    *,
-    only_changes: bool = False,
-) -> Matrix:
-    """The matrix of a selection, at most MOST_ROWS × MOST_COLUMNS; its words speak of the release `focus`.
-
-    Of more variants those that failed in some release come first; of more releases the newest are taken, or
-    where `focus` is older, those up to it.
-    """
-    total, tiles = _most_telling(selection)
-    releases_ = _around(every_release, focus)
-    columns = columns_of(releases_, surveyed_versions)
-    verdicts = verdicts_of(tiles, releases_)
-    groups: list[Group] = []
-    hidden = 0
-    for _, found in itertools.groupby(tiles, key=lambda tile: (tile.m, tile.n, tile.k)):
-        group = list(found)
-        several = len({(tile.cluster, tile.schedule) for tile in group}) > 1
-        rows = [_row(tile, several, columns, verdicts) for tile in group]
-        shown = [
-            row for row in rows if not only_changes or changes_in([cell.fate for cell in row.cells], columns)
-        ]
-        hidden += len(rows) - len(shown)
-        if shown:
-            groups.append(Group(shown[0].cells[0].variant.shape if columns else "", tuple(shown)))
-    if len(tiles) < total:
-        summary_, since = _words_of_many(selection, focus), ""
-    else:
-        summary_, since = _words(selection.arch, tiles, columns, verdicts, focus)
-    bands = tuple(
-        (cutlass, len(list(run)))
-        for cutlass, run in itertools.groupby(columns, key=lambda column: column.cutlass)
-    )
-    bounds = Bounds(len(tiles), total, len(columns), len(every_release))
-    telling = _telling(groups, columns, focus)
-    return Matrix(columns, bands, tuple(groups), hidden, bounds, summary_, since, telling)
+def tiles_of(selection: Selection, narrow: Narrow = EVERYTHING) -> QuerySet[Tile]:
+    return Tile.objects.filter(**dataclasses.asdict(selection), **narrow.filters).order_by(*_ROW_ORDER)
 
 
-def tiles_of(selection: Selection) -> QuerySet[Tile]:
-    return Tile.objects.filter(**dataclasses.asdict(selection)).order_by(*_ROW_ORDER)
-
-
-def _most_telling(selection: Selection) -> tuple[int, list[Tile]]:
+def most_telling(selection: Selection, narrow: Narrow) -> tuple[int, list[Tile]]:
     """How many variants there are, and at most MOST_ROWS of them in row order; those that failed go first."""
-    found = tiles_of(selection)
+    found = tiles_of(selection, narrow)
     if len(all_of_few := list(found[: MOST_ROWS + 1])) <= MOST_ROWS:
         return len(all_of_few), all_of_few
     failed = Verdict.objects.filter(~Q(failed_stage="") | ~Q(reason=""), tile=OuterRef("pk"))
@@ -197,7 +156,8 @@ def _most_telling(selection: Selection) -> tuple[int, list[Tile]]:
     return found.count(), list(found.filter(pk__in=kept))
 
 
-def _around(every_release: Sequence[Release], focus: str) -> Sequence[Release]:
+def around(every_release: Sequence[Release], focus: str) -> Sequence[Release]:
+    """The newest MOST_COLUMNS releases, or where `focus` is older, those up to it."""
     newest = every_release[-MOST_COLUMNS:]
     at = next((index for index, release in enumerate(every_release) if release.version == focus), None)
     if at is None or every_release[at] in newest:
@@ -216,7 +176,9 @@ def verdicts_of(tiles: Sequence[Tile], releases_: Sequence[Release]) -> dict[tup
 
 
 def variant_of(tile: Tile, verdict: Verdict | None, parts: Mapping[str, int] | None = None) -> Variant:
-    bare = Variant((tile.m, tile.n, tile.k), tile.fusion, tile.swap_ab)
+    bare = Variant(
+        (tile.m, tile.n, tile.k), tile.fusion, tile.swap_ab, cluster=tile.cluster, schedule=tile.schedule
+    )
     if verdict is None:
         return bare
     return dataclasses.replace(
@@ -229,88 +191,49 @@ def variant_of(tile: Tile, verdict: Verdict | None, parts: Mapping[str, int] | N
         need_bytes=verdict.need_bytes,
         limit_bytes=verdict.limit_bytes,
         parts=parts or {},
+        source=verdict.source,
+        spill_store_bytes=verdict.spill_store_bytes,
+        chosen=verdict.chosen,
     )
 
 
-def _row(
-    tile: Tile, several: bool, columns: Sequence[Column], verdicts: Mapping[tuple[int, str], Verdict]
-) -> Row:
-    base = reverse("tiles:index")  # once a row: thousands of reversals would cost more than all queries
-    cells = tuple(_cell(tile, column, verdicts.get((tile.pk, column.version)), base) for column in columns)
-    extra = f"{tile.cluster} {tile.schedule}".strip() if several else ""
-    return Row(tile.pk, variant_of(tile, None).epilogue, extra, cells)
+def held_in(release: Release | None, selection: Selection) -> list[tuple[Tile, Variant]] | None:
+    """All that is known of a selection in one release, with the parts of the bytes needed; in row order.
 
-
-def _cell(tile: Tile, column: Column, verdict: Verdict | None, base: str) -> Cell:
-    variant = variant_of(tile, verdict)
-    fate = fate_of(variant, verdict, column)
-    text = cell(variant) if verdict else "not in this version" if column.surveyed else "not tested"
-    return Cell(
-        variant=variant,
-        fate=fate,
-        look=LOOKS.get(fate, fate.value),
-        glyph=GLYPHS[fate],
-        text=text,
-        title=f"{variant.name} in {column.version}: {text}",
-        href=f"{base}{tile.pk}/{column.version}/" if verdict is not None else "",
+    None where there is more than MOST_TOLD of it. Two queries.
+    """
+    if release is None:
+        return []
+    of_tile = {f"tile__{name}": value for name, value in dataclasses.asdict(selection).items()}
+    order = [f"-tile__{name[1:]}" if name.startswith("-") else f"tile__{name}" for name in _ROW_ORDER]
+    verdicts = list(
+        Verdict.objects.filter(**of_tile, release=release)
+        .select_related("tile")
+        .order_by(*order)[: MOST_TOLD + 1]
     )
-
-
-def fate_of(variant: Variant, verdict: Verdict | None, column: Column) -> Fate:
-    if verdict is not None:
-        return variant.fate
-    return Fate.ABSENT if column.surveyed else Fate.UNTESTED
-
-
-def _telling(groups: Sequence[Group], columns: Sequence[Column], focus: str) -> str:
-    at = next((index for index, column in enumerate(columns) if column.version == focus), None)
-    rows = [row for group in groups for row in group.rows] if at is not None else []
-    known = [row for row in rows if row.cells[at or 0].href]
-    rank = {"incorrect": 0, "failed": 1}
-    worst = min(known, key=lambda row: rank.get(row.cells[at or 0].look, 2), default=None)
-    return f"{worst.tile_id}@{focus}" if worst else ""
-
-
-def changes_in(fates: Sequence[Fate], columns: Sequence[Column]) -> bool:
-    """Whether a row's fate differs between surveyed releases."""
-    return len({fate for fate, column in zip(fates, columns, strict=True) if column.surveyed}) > 1
-
-
-def _words(
-    arch: str,
-    tiles: Sequence[Tile],
-    columns: Sequence[Column],
-    verdicts: Mapping[tuple[int, str], Verdict],
-    focus: str,
-) -> tuple[Summary | None, str]:
-    """The sentences about the release `focus`, and what changed since the surveyed release before it."""
-    if not focus:
-        return None, ""
-    parts = dict(
-        Evidence.objects.filter(
-            tile__in=tiles, release__version=focus, stage=Stage.FITS, passed=False
-        ).values_list("tile_id", "parts")
-    )
-    held = [
-        variant_of(tile, verdict, parts.get(tile.pk))
-        for tile in tiles
-        if (verdict := verdicts.get((tile.pk, focus))) is not None
-    ]
-    known = [column.version for column in columns if column.surveyed]
-    since = ""
-    if focus in known and (position := known.index(focus)) > 0:
-        before = known[position - 1]
-        since = changes(_fates(tiles, verdicts, before), _fates(tiles, verdicts, focus), before)
-    return summary(focus, arch, held), since
-
-
-def _words_of_many(selection: Selection, focus: str) -> Summary | None:
-    """The counts of a release whose variants are too many to be looked at one by one."""
-    if not focus:
+    if len(verdicts) > MOST_TOLD:
         return None
-    of_selection = {f"tile__{name}": value for name, value in dataclasses.asdict(selection).items()}
+    sized = Evidence.objects.filter(**of_tile, release=release, stage=Stage.FITS, need_bytes__isnull=False)
+    parts = {
+        (tile_id, need): parts
+        for tile_id, need, parts in sized.order_by("pk").values_list("tile_id", "need_bytes", "parts")
+    }
+    return [
+        (
+            verdict.tile,
+            variant_of(verdict.tile, verdict, parts.get((verdict.tile_id, verdict.need_bytes or 0))),
+        )
+        for verdict in verdicts
+    ]
+
+
+def counts_in(release: Release, selection: Selection, narrow: Narrow) -> list[Variant]:
+    """As many variants as a release holds, told apart by how they ended and by nothing else."""
+    of_selection = {
+        f"tile__{name}": value for name, value in (dataclasses.asdict(selection) | narrow.filters).items()
+    }
     counted = (
-        Verdict.objects.filter(**of_selection, release__package=PACKAGE, release__version=focus)
+        Verdict.objects.filter(**of_selection, release=release)
         .values_list("stage", "failed_stage", "reason")
         .annotate(variants=Count("pk"))
         .order_by("stage", "failed_stage", "reason")
@@ -318,15 +241,19 @@ def _words_of_many(selection: Selection, focus: str) -> Summary | None:
     held: list[Variant] = []
     for stage, failed_stage, reason, number in counted:
         held += [Variant((0, 0, 0), "", False, stage, failed_stage, reason)] * number
-    return summary(focus, selection.arch, held, counts_only=True)
+    return held
 
 
-def _fates(
-    tiles: Sequence[Tile], verdicts: Mapping[tuple[int, str], Verdict], version: str
-) -> dict[str, Fate]:
-    return {
-        f"{variant.name} {tile.cluster} {tile.schedule}".strip(): variant.fate
-        for tile in tiles
-        if (verdict := verdicts.get((tile.pk, version))) is not None
-        for variant in [variant_of(tile, verdict)]
-    }
+def fitting_in(release: Release | None, arch: str, inputs: str, families: Sequence[str]) -> list[Variant]:
+    """Variants of these families that fit in a release, whatever their output type."""
+    if release is None:
+        return []
+    verdicts = Verdict.objects.filter(
+        release=release,
+        tile__arch=arch,
+        tile__inputs=inputs,
+        tile__family__in=families,
+        failed_stage="",
+        need_bytes__isnull=False,
+    ).select_related("tile")
+    return [variant_of(verdict.tile, verdict) for verdict in verdicts.order_by("pk")[:MOST_TOLD]]

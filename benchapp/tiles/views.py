@@ -1,6 +1,8 @@
-"""Pages of the tile room: the matrix, one cell's evidence, a log as it came, and the request for a survey."""
+"""Pages of the tile room: its three views, one cell's evidence, a log, the request for a survey."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
@@ -11,79 +13,145 @@ from benchapp.people.models import Role, User
 from benchapp.people.permissions import acting, needs
 from benchapp.runs.models import Job, State
 from benchapp.runs.requests import request_survey
-from benchapp.tiles import exports, families, queries
-from benchapp.tiles.evidence import CellEvidence, cell_evidence
-from benchapp.tiles.fates import Fate
-from benchapp.tiles.forms import MatrixForm, SurveyForm
+from benchapp.tiles import exports, families, funnel, queries
+from benchapp.tiles.evidence import cell_evidence
+from benchapp.tiles.forms import VIEWS, SurveyForm
+from benchapp.tiles.grid import grid, pool
+from benchapp.tiles.history_views import below
+from benchapp.tiles.matrix import matrix
 from benchapp.tiles.models import EvidenceLog
+from benchapp.tiles.page import PACKAGES, Page
 
 #: What the legend explains, in this order.
 LEGEND = (
     ("survived", "●", "fits, or got further"),
     ("failed", "▲", "does not fit, does not compile or fails on the GPU"),
     ("nodispatch", "○", "candidate, never dispatched"),
+    ("nocandidate", "◌", "instantiated, never offered"),
     ("incorrect", "≠", "wrong result"),
     ("unsupported", "–", "not supported"),
     ("untested", "", "not tested"),
     ("absent", "·", "not in this version"),
 )
-#: From so many columns on, cells are drawn narrow.
-NARROW_FROM = 32
+#: Marks on a cell: class in the style sheet, sign, meaning.
+MARKS = (
+    ("chosen", "★", "chosen by an autotuner"),
+    ("spills", "", "spills registers; on amber: heavily"),
+    ("by-body", "", "compiled with its body, not just its types"),
+    ("by-full", "", "compiled in full"),
+    ("by-device", "", "tried on a GPU"),
+    ("by-imported", "", "from elsewhere"),
+)
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponseBase:
-    counted = queries.selections()
-    known = queries.surveyed()
-    every_release = queries.releases()
-    form = MatrixForm.read(
-        request.GET,
-        selections=[selection for selection, _ in counted],
-        versions=[release.version for release in every_release],
-        surveyed=known,
-    )
-    selection = form.selection()
-    surveyed = known.get(selection.arch, set())
-    only_changes = bool(form.values["changes"])
+    page = Page.read(request)
+    only_changes = bool(page.form.values["changes"])
     export = request.GET.get("format")
     if export in ("csv", "json"):
-        cells = exports.flat(selection, every_release, surveyed, only_changes=only_changes)
-        return exports.as_csv(selection, cells) if export == "csv" else exports.as_json(selection, cells)
-    found = queries.matrix(
-        selection, every_release, surveyed, form.values["version"] or "", only_changes=only_changes
-    )
+        cells = exports.flat(
+            page.selection, page.releases, page.surveyed, narrow=page.narrow, only_changes=only_changes
+        )
+        writes = exports.as_csv if export == "csv" else exports.as_json
+        return writes(page.selection, cells)
     runs = queries.survey_runs()
-    surveyed_versions = {column.version for column in found.columns if column.surveyed}
-    context = {
+    form = page.form
+    context: dict[str, Any] = {
+        "page": page,
         "form": form,
-        "selection": selection,
-        "family": families.label(selection.family),
-        "matrix": found,
-        "narrow": len(found.columns) >= NARROW_FROM,
+        "selection": page.selection,
+        "family": families.label(page.selection.family),
+        "package": PACKAGES.get(page.package, page.package),
+        "views": [
+            (name, label, form.querystring(view=None if name == "versions" else name, cell=None))
+            for name, label in VIEWS.items()
+        ],
         "legend": LEGEND,
-        "tiles_known": bool(counted),
-        "opened": _opened(form.values["cell"] or found.telling),
+        "marks": MARKS,
+        "tiles_known": bool(page.facets),
         "running": [run for run in runs if run.state != State.FAILED],
         "failed": [
             run
             for run in runs
-            if run.state == State.FAILED and run.recipe.versions.get(queries.PACKAGE) not in surveyed_versions
+            if run.state == State.FAILED and run.recipe.versions.get(queries.PACKAGE) not in page.surveyed
         ][:3],
-        "survey_form": SurveyForm(initial={"arch": selection.arch}) if _may_operate(request) else None,
-        "query": {name: form.querystring(format=name, cell=None) for name in ("csv", "json")},
+        "survey_form": SurveyForm(initial={"arch": page.selection.arch}) if _may_operate(request) else None,
+        "query": {name: form.querystring(format=name, view=None, cell=None) for name in ("csv", "json")},
         "without_cell": form.querystring(cell=None),
+        "without_changes": form.querystring(cell=None, changes=None),
+        "without_switches": form.querystring(cell=None, k=None, fusion=None, swap=None, schedule=None),
     }
+    if page.facets:
+        context |= _of_view(page, only_changes=only_changes)
     return render(request, "tiles/index.html", context)
+
+
+def _of_view(page: Page, *, only_changes: bool) -> dict[str, Any]:
+    """What one view shows below the filters."""
+    if page.view == "funnel":
+        return {"summary": page.summary(), **funnel.context(page.selection, page.releases, page.focus)}
+    context: dict[str, Any] = {"summary": page.summary(), "why_not": page.why_not()}
+    if page.view == "grid":
+        found = grid(
+            page.selection,
+            page.narrow,
+            page.columns,
+            page.focus,
+            page.listings.get(page.focus, {}),
+            page.filters(),
+        )
+        context["grid"] = found
+        context["opened"] = page.opened(found.telling if found else "")
+        context["steps"] = (
+            {
+                name: page.form.querystring(version=version, cell=None)
+                for name, version in (("before", found.before), ("after", found.after))
+                if version
+            }
+            if found
+            else {}
+        )
+    else:
+        shown = matrix(
+            page.selection,
+            page.narrow,
+            page.releases,
+            page.surveyed,
+            page.listings,
+            page.focus,
+            only_changes=only_changes,
+        )
+        context["matrix"] = shown
+        context["opened"] = page.opened(shown.telling)
+    return context | below(page.selection, page.releases, page.focus)
 
 
 def _may_operate(request: HttpRequest) -> bool:
     return isinstance(request.user, User) and request.user.may(Role.OPERATOR)
 
 
-def _opened(cell: str) -> CellEvidence | None:
-    """The evidence of `12@0.6.3`; None where there is no such cell."""
-    tile_id, _, version = cell.partition("@")
-    return cell_evidence(int(tile_id), version) if version else None
+@require_safe
+def at(request: HttpRequest, m: int, n: int, k: int, version: str) -> HttpResponse:
+    """All variants of one tile in one release: what a cell of the grid stands for."""
+    page = Page.read(request)
+    column = next((column for column in page.columns if column.version == version), None)
+    found = column and pool(
+        page.selection, page.narrow, (m, n, k), column, page.listings.get(version, {}), page.filters()
+    )
+    if not found:
+        raise Http404(f"Nothing is known about the tile {m}×{n}×{k} in {version}.")
+    beside = request.headers.get("HX-Request") == "true"
+    context = {
+        "pool": found,
+        "selection": page.selection,
+        "family": families.label(page.selection.family),
+        "package": PACKAGES.get(page.package, page.package),
+        "back": page.form.querystring(view="grid", version=version, cell=f"{m}x{n}x{k}@{version}"),
+    }
+    response = render(request, "tiles/_pool.html" if beside else "tiles/pool.html", context)
+    response["Vary"] = "HX-Request, Cookie"
+    return response
 
 
 @require_safe
@@ -94,7 +162,6 @@ def evidence(request: HttpRequest, tile_id: int, version: str) -> HttpResponse:
         raise Http404(f"Nothing is known about tile {tile_id} in FlashInfer {version}.")
     context = {
         "found": found,
-        "surveyed": found.variant.fate is not Fate.UNTESTED or bool(found.siblings),
         "family": families.label(found.tile.family),
     }
     beside = request.headers.get("HX-Request") == "true"

@@ -13,6 +13,7 @@ _REASON_IN_WORDS = {
     "smem_overflow": "does not fit",
     "compile_error": "does not compile",
     "no_dispatch": "candidate, never dispatched",
+    "no_candidate": "instantiated, never offered by the tactic list",
     "incorrect": "wrong result",
     "not_supported": "not supported",
     "init_failed": "fits, but initialize() fails on the GPU",
@@ -30,6 +31,7 @@ _STAGE_IN_WORDS = {
     "ran": "runs; result not checked",
     "correct": "correct on the GPU",
 }
+_KIND_IN_WORDS = {"device": "on a GPU", "imported": "imported", "sources": "from the sources"}
 _NUMBERS = (
     "no",
     "one",
@@ -72,32 +74,47 @@ def size(number: int) -> str:
 
 
 def cell(variant: Variant) -> str:
-    """One cell for who sees neither colour nor shape: rung, bytes to spare or short, stages, tier."""
+    """One cell for who sees neither colour nor shape: rung, bytes to spare or short, stages, spills, tier."""
     margin = variant.margin_bytes
     said = [_REASON_IN_WORDS.get(variant.reason) or _STAGE_IN_WORDS[variant.stage]]
     if variant.reason and variant.reason not in _REASON_IN_WORDS:
         said = [f"failed: {variant.reason}"]
+    if variant.chosen:
+        said.insert(0, "chosen by an autotuner")
     if margin is not None:
         said.append(f"short by {size(-margin)}" if margin < 0 else f"{size(margin)} to spare")
     if variant.stages is not None:
         said.append(f"{variant.stages} stage{'' if variant.stages == 1 else 's'}")
-    if variant.tier:
-        said.append(f"{variant.tier} tier")
-    return ", ".join(said)
+    if variant.spill_store_bytes is not None:
+        said.append(f"spills {size(variant.spill_store_bytes)}" if variant.spill_store_bytes else "no spills")
+    said.append(_KIND_IN_WORDS.get(variant.kind, f"{variant.kind} tier" if variant.kind else ""))
+    return ", ".join(filter(None, said))
 
 
-def summary(version: str, arch: str, variants: Sequence[Variant], *, counts_only: bool = False) -> Summary:
+def summary(
+    version: str,
+    arch: str,
+    variants: Sequence[Variant],
+    *,
+    package: str = "FlashInfer",
+    among: str = "",
+    tactics: str = "",
+    counts_only: bool = False,
+) -> Summary:
     """What a reader should take away about one release; `variants` are all that the release holds.
 
-    With `counts_only` they need neither tile nor bytes, and no reasons are given.
+    `among` names the filters that narrow them, `tactics` is a sentence about the release's tactic ids. With
+    `counts_only` the variants need neither tile nor bytes, and no reasons are given.
     """
     if not variants or all(variant.fate is Fate.UNTESTED and not variant.stage for variant in variants):
+        of = f" ({among})" if among else ""
         return Summary(
-            f"Nothing is known about FlashInfer {version} on {arch.upper()} yet: no survey has looked."
+            f"Nothing is known about {package} {version} on {arch.upper()}{of} yet: no survey has looked."
         )
+    named = version if package == "FlashInfer" else f"{package} {version}"
     return Summary(
-        f"In {version}, {_tally(variants)}.",
-        () if counts_only else tuple(_because(variants)),
+        f"In {named}{f', with {among}' if among else ''}, {_tally(variants)}.",
+        (*([tactics] if tactics else []), *(() if counts_only else _because(variants))),
         (
             _depth(variants),
             "More survivors do not mean more speed: which variant is fastest takes a measurement.",
@@ -129,6 +146,11 @@ def _tally(variants: Sequence[Variant]) -> str:
             "is a candidate that is never dispatched",
             "are candidates that are never dispatched",
         ),
+        (
+            Fate.NO_CANDIDATE,
+            "is instantiated but never offered",
+            "are instantiated but never offered",
+        ),
         (Fate.UNSUPPORTED, "is not supported", "are not supported"),
         (Fate.DEVICE_FAILURE, "fails on the GPU", "fail on the GPU"),
         (Fate.INCORRECT, "computes a wrong result", "compute wrong results"),
@@ -148,11 +170,17 @@ def _miss(short: Sequence[Variant]) -> str:
 
 
 def _because(variants: Sequence[Variant]) -> Iterable[str]:
+    if wrong := [v.name for v in variants if v.fate is Fate.INCORRECT and v.chosen]:
+        yield f"An autotuner chose what computes wrong results, and it is not to be used: {listed(wrong)}."
+    if wrong := [v.name for v in variants if v.fate is Fate.INCORRECT and not v.chosen]:
+        yield f"Wrong on the GPU, and not to be used: {listed(wrong)}."
     overflow = [variant for variant in variants if variant.fate is Fate.OVERFLOW]
     if overflow:
         yield from _about_overflow(overflow, variants)
-    if wrong := [variant.name for variant in variants if variant.fate is Fate.INCORRECT]:
-        yield f"Wrong on the GPU, and not to be used: {listed(wrong)}."
+    if spilling := [variant for variant in variants if variant.spills_heavily]:
+        worst = max(variant.spill_store_bytes or 0 for variant in spilling)
+        names = listed([variant.name for variant in spilling])
+        yield f"Fitting is no good news beside heavy spills (up to {size(worst)} a thread): {names}."
     if broken := [variant.name for variant in variants if variant.fate is Fate.COMPILE_ERROR]:
         yield f"Rejected by the compiler: {listed(broken)}; each cell holds the log."
     if unreached := sorted({variant.tile for variant in variants if variant.fate is Fate.NO_DISPATCH}):
@@ -179,7 +207,7 @@ def _about_overflow(overflow: Sequence[Variant], variants: Sequence[Variant]) ->
             tiles_by_rescue[rescue].append(shape)
         else:
             hopeless.append(min(siblings, key=lambda variant: variant.need_bytes or 0))
-    for rescue, shapes in tiles_by_rescue.items():
+    for rescue, shapes in list(tiles_by_rescue.items())[:2]:
         fits = "it fits" if len(shapes) == 1 else "both fit" if len(shapes) == 2 else "they fit"
         yield f"Shared memory does not forbid {listed(shapes)}: {fits} {rescue}."
     epilogues = {(variant.fusion.lower(), variant.swap_ab) for variant in overflow}
@@ -215,12 +243,18 @@ def _need(variant: Variant) -> str:
 
 
 def _padding(overflow: Sequence[Variant]) -> str:
-    """Names alignment padding as the cause where, by the parts found, all would fit without it."""
-    for variant in overflow:
-        padding = variant.parts.get("padding", 0)
-        if variant.margin_bytes is None or padding + variant.margin_bytes < 0 or not padding:
-            return ""
-    return ", by alignment padding that the automatic stage count leaves out"
+    cause = ", by alignment padding that the automatic stage count leaves out"
+    return cause if padding_overflows(overflow) else ""
+
+
+def padding_overflows(overflow: Sequence[Variant]) -> bool:
+    """Whether alignment padding is the cause: by the parts found, all would fit without it."""
+    return all(
+        variant.margin_bytes is not None
+        and variant.parts.get("padding", 0) > 0
+        and variant.parts["padding"] + variant.margin_bytes >= 0
+        for variant in overflow
+    )
 
 
 def _depth(variants: Sequence[Variant]) -> str:
@@ -287,6 +321,10 @@ def explain(variant: Variant, siblings: Sequence[Variant]) -> tuple[str, ...]:
     elif fate is Fate.NO_DISPATCH:
         said.append(
             "The tactic list offers it, but no dispatch of this version reaches it: it can never run."
+        )
+    elif fate is Fate.NO_CANDIDATE:
+        said.append(
+            "It is compiled into the library, but the tactic list never offers it: nothing can choose it."
         )
     elif fate is Fate.INCORRECT:
         said.append("It runs, but disagrees with the reference: not to be used, however fast it is.")

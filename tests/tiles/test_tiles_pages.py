@@ -141,7 +141,7 @@ def test_a_fragment_is_the_same_evidence_without_the_frame(client, surveyed):
 
 def test_the_opened_cell_is_in_the_url(client, surveyed):
     page = client.get(f"/tiles/?cell={overflowing().pk}@0.6.3").content.decode()
-    assert "102,400\u00a0B needed" in page
+    assert f'hx-get="/tiles/{overflowing().pk}/0.6.3/"' in page
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const evidence = document.getElementById("evidence");
   if (!matrix || !evidence) return;
   const wide = matchMedia("(min-width: 1001px)");
-  const rows = [...matrix.tBodies].flatMap((body) => [...body.rows]).map((row) => [...row.querySelectorAll(".cell")]);
+  const rows = [...matrix.tBodies].flatMap((body) => [...body.rows]).map((row) => [...row.querySelectorAll(".cell")]).filter((cells) => cells.length);
   const places = new Map();
   rows.forEach((cells, y) => cells.forEach((cell, x) => places.set(cell, [x, y])));
 
@@ -37,11 +37,12 @@ document.addEventListener("DOMContentLoaded", () => {
     history.replaceState(null, "", url);
   }
   function mark(href) {
-    matrix.querySelectorAll("[aria-current]").forEach((cell) => cell.removeAttribute("aria-current"));
     const cell = href && [...places.keys()].find((each) => each.getAttribute("href") === href);
+    if (href && !cell) return; // a variant out of a cell that holds several
+    matrix.querySelectorAll("[aria-current]").forEach((each) => each.removeAttribute("aria-current"));
     if (cell) { cell.setAttribute("aria-current", "true"); stand(cell); }
   }
-  const asCell = (href) => href.split("/").slice(-3, -1).map(decodeURIComponent).join("@");
+  const asCell = (href) => href.split("?")[0].split("/").slice(-3, -1).map(decodeURIComponent).join("@");
   function close() {
     split.dataset.closed = "";
     evidence.replaceChildren();

@@ -1,0 +1,106 @@
+"""What releases' own sources list: where a variant stands, its tactic ids, and how many of those can run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from benchapp.catalog.models import Release
+from benchapp.tiles.fates import Fate
+from benchapp.tiles.models import Listing, Tile
+from benchapp.tiles.words import count, listed
+
+#: M, N, K, cluster, fusion, swap_ab, schedule: a variant, whatever its output type
+Key = tuple[int, int, int, str, str, bool, str]
+_FIELDS = ("m", "n", "k", "cluster", "fusion", "swap_ab", "schedule")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Listed:
+    """One variant in one release's sources; tactic ids are absolute in GEMM1 ++ GEMM2."""
+
+    key: Key
+    candidate: bool
+    dispatched: bool
+    instantiated: bool
+    gemm1: tuple[int, ...] = ()
+    gemm2: tuple[int, ...] = ()
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        return self.key[:3]
+
+    @property
+    def tactics(self) -> int:
+        return len(self.gemm1) + len(self.gemm2)
+
+    @property
+    def ids(self) -> str:
+        """ "GEMM1 3, GEMM2 11"; empty where no tactic names the variant."""
+        named = (("GEMM1", self.gemm1), ("GEMM2", self.gemm2))
+        return ", ".join(f"{gemm} {' '.join(map(str, ids))}" for gemm, ids in named if ids)
+
+
+def key_of(tile: Tile) -> Key:
+    return tile.m, tile.n, tile.k, tile.cluster, tile.fusion, tile.swap_ab, tile.schedule
+
+
+def listings_of(
+    arch: str, family: str, inputs: str, releases: Sequence[Release]
+) -> dict[str, dict[Key, Listed]]:
+    """What each release lists, by version; a release that no survey listed is not in it."""
+    version_of = {release.pk: release.version for release in releases}
+    found: dict[str, dict[Key, Listed]] = defaultdict(dict)
+    rows = Listing.objects.filter(arch=arch, family=family, inputs=inputs, release__in=version_of)
+    for release, candidate, dispatched, instantiated, gemm1, gemm2, *key in rows.values_list(
+        "release_id", "candidate", "dispatched", "instantiated", "gemm1_tactics", "gemm2_tactics", *_FIELDS
+    ):
+        item = Listed(tuple(key), candidate, dispatched, instantiated, tuple(gemm1), tuple(gemm2))
+        found[version_of[release]][item.key] = item
+    return found
+
+
+def tactics_in_words(items: Iterable[Listed], fates: Mapping[Key, Fate]) -> str:
+    """ "Of its 60 tactics (20 for GEMM1, 40 for GEMM2), 46 fit; …", or "" where no tactic is listed.
+
+    `fates` tells what became of the variants that were looked at.
+    """
+    total = [0, 0]
+    ends: Counter[str] = Counter()
+    for item in items:
+        total[0] += len(item.gemm1)
+        total[1] += len(item.gemm2)
+        ends[_end(item, fates.get(item.key))] += item.tactics
+    if not sum(total):
+        return ""
+    split = f" ({total[0]} for GEMM1, {total[1]} for GEMM2)" if all(total) else ""
+    fit = ends.pop("", 0)
+    if not +ends:
+        return f"All of its {sum(total)} tactics{split} fit."
+    lost = [f"{count(number)} {_ENDS[end][number > 1]}" for end, number in ends.most_common() if number]
+    return f"Of its {sum(total)} tactics{split}, {count(fit) if fit else 'none'} fit; {listed(lost, most=6)}."
+
+
+#: Why a tactic cannot run: of one, and of several.
+_ENDS = {
+    "undispatched": ("is never dispatched", "are never dispatched"),
+    "uninstantiated": ("is never instantiated", "are never instantiated"),
+    Fate.OVERFLOW: ("overflows shared memory", "overflow shared memory"),
+    Fate.COMPILE_ERROR: ("does not compile", "do not compile"),
+    Fate.DEVICE_FAILURE: ("fails on the GPU", "fail on the GPU"),
+    Fate.INCORRECT: ("computes a wrong result", "compute wrong results"),
+    Fate.UNSUPPORTED: ("is not supported", "are not supported"),
+    "open": ("is not tested that far", "are not tested that far"),
+}
+
+
+def _end(item: Listed, fate: Fate | None) -> str:
+    """The key in _ENDS of why a tactic of this variant cannot run; "" where it fits, as far as is known."""
+    if not item.dispatched or fate is Fate.NO_DISPATCH:
+        return "undispatched"
+    if not item.instantiated:
+        return "uninstantiated"
+    if fate is Fate.SURVIVED:
+        return ""
+    return fate if fate is not None and fate in _ENDS else "open"
