@@ -1,0 +1,46 @@
+"""Tactic ids of one file into variants, with what the file leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchapp.ingest.importers.base import Claims, ImportFault, TacticLookup
+from benchapp.ingest.importers.tactics import ASSUMED_INPUTS, ASSUMED_OUTPUT, Tactic, Tactics, UnknownTactic
+
+
+class Decoder:
+    """What the ids of one version mean on one architecture; ImportFault where it was never surveyed."""
+
+    def __init__(self, lookup: TacticLookup, version: str, arch: str, claims: Claims) -> None:
+        self.version, self.arch, self.claims = version, arch, claims
+        self._tactics: Mapping[str, Tactics] = lookup(version, arch)
+        if not self._tactics:
+            raise ImportFault(
+                f"tactic ids of FlashInfer {version} on {arch} cannot be decoded before that version is"
+                f" surveyed: manage.py survey --flashinfer {version} --arch {arch} --wait"
+            )
+
+    def lists(self, inputs: str) -> bool:
+        return inputs in self._tactics
+
+    def decode(self, number: int, inputs: str, gemm: int | None, where: str) -> tuple[int, Tactic]:
+        """(GEMM, variant) of an id. Raises ImportFault that begins with the place in the file."""
+        try:
+            return self._tactics[inputs].decode(number, gemm)
+        except UnknownTactic as error:
+            raise ImportFault(f"{where}: {error}") from None
+
+    def inputs(self) -> tuple[str, bool]:
+        """(input types, whether they are assumed) of a file that never names any. Raises ImportFault."""
+        inputs = self.claims.inputs or ASSUMED_INPUTS
+        if not self.lists(inputs):
+            raise ImportFault(
+                f"the survey of FlashInfer {self.version} on {self.arch} lists no tactics of {inputs}, only"
+                f" of {', '.join(sorted(self._tactics))}: name the input types with --inputs"
+            )
+        return inputs, self.claims.inputs is None
+
+    def output(self, found: str | None = None) -> tuple[str, bool]:
+        """(output type, whether it is assumed); `found` where the file names it."""
+        output = found or self.claims.output
+        return output or ASSUMED_OUTPUT, output is None

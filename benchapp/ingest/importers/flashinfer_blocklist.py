@@ -1,0 +1,101 @@
+"""FlashInfer's tactics blocklist: {"_metadata": …, "invalid_tactics": {"op::Runner": [tactic, …]}}.
+
+`flashinfer generate-tactics-blocklist` (0.6.15 and later) writes it from what failed while profiling; it
+does not say why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from benchapp.ingest.importers import metadata, strict_json
+from benchapp.ingest.importers.base import (
+    Claims,
+    Imported,
+    Importer,
+    ImportFault,
+    TacticLookup,
+    file_name,
+    named,
+    plural,
+    printable,
+    read_file,
+    sha256,
+)
+from benchapp.ingest.importers.decoding import Decoder
+from benchapp.ingest.importers.tactics import FAMILY, OPERATIONS, RUNNER
+from workers.bench.document import Finding
+
+LIMIT = 16 * 1024 * 1024
+KEYS = {f"{operation}::{RUNNER}": gemm for operation, gemm in OPERATIONS.items()}
+
+
+def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
+    """Every listed fused MoE tactic as a finding that it does not initialise. Raises ImportFault."""
+    body, moment = read_file(path, LIMIT)
+    content = strict_json.loads(body)
+    listed = metadata.entries(content, "invalid_tactics")
+    about = metadata.of(content, claims)
+    decoder = Decoder(lookup, about.version, about.arch, claims)
+    (inputs, inputs_assumed), (output, output_assumed) = decoder.inputs(), decoder.output()
+    assumed = [inputs] * inputs_assumed + [f"output {output}"] * output_assumed
+    findings, others = [], Counter[str]()
+    for key, tactics in listed.items():
+        if not isinstance(tactics, list):
+            raise ImportFault(f"invalid_tactics: expected a list at {printable(key, 120)!r}")
+        if key not in KEYS:
+            others[key] += len(tactics)
+            continue
+        for number in sorted(set(map(_number, tactics))):
+            gemm, tactic = decoder.decode(number, inputs, KEYS[key], f"invalid_tactics {key!r}")
+            detail = (
+                f"{file_name(path)}: invalid_tactics {key!r} names tactic {number} (GEMM{gemm} {tactic})"
+                f"{f' on {printable(about.gpu, 80)}' if about.gpu else ''}."
+                " The list does not say why it failed."
+            )
+            if assumed:
+                detail += f" Assumed, since the file does not tell: {', '.join(assumed)}."
+            findings.append(
+                Finding(
+                    family=FAMILY,
+                    inputs=inputs,
+                    output=output,
+                    tile=tactic.tile,
+                    cluster=tactic.cluster,
+                    fusion=tactic.fusion,
+                    swap_ab=tactic.swap_ab,
+                    schedule=tactic.schedule,
+                    stage="initialised",
+                    passed=False,
+                    reason="init_failed",
+                    source="imported",
+                    detail=detail,
+                )
+            )
+    names = named([printable(name, 80) for name, _ in others.most_common()])
+    note = f"{plural(others.total(), 'tactic')} of other operations ({names}): not stored."
+    if not findings:
+        raise ImportFault("names no fused MoE tactic" + (f"; {note.rstrip('.')}" if others else ""))
+    return Imported(
+        arch=about.arch,
+        stack=about.stack,
+        findings=tuple(findings),
+        notes=(note,) if others else (),
+        digest=sha256(body),
+        moment=moment,
+    )
+
+
+def _number(tactic: object) -> int:
+    if type(tactic) is not int:
+        raise ImportFault(f"expected a number as a fused MoE tactic, found a {type(tactic).__name__}")
+    return tactic
+
+
+IMPORTER = Importer(
+    name="flashinfer-blocklist",
+    about="FlashInfer tactics blocklist (JSON): fused MoE tactics that fail to initialise",
+    producer="flashinfer tactics blocklist",
+    read=read,
+)

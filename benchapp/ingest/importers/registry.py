@@ -1,0 +1,22 @@
+"""The formats, by name. A new one is a module with an IMPORTER and a line here."""
+
+from __future__ import annotations
+
+from benchapp.ingest.importers import (
+    cutlass_profiler,
+    flashinfer_autotuner,
+    flashinfer_blocklist,
+    flashinfer_cache,
+    flashinfer_log,
+)
+
+IMPORTERS = {
+    module.IMPORTER.name: module.IMPORTER
+    for module in (
+        flashinfer_cache,
+        flashinfer_autotuner,
+        flashinfer_blocklist,
+        flashinfer_log,
+        cutlass_profiler,
+    )
+}
