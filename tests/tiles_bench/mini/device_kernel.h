@@ -4,5 +4,8 @@
 
 namespace cutlass {
 template <typename Operator>
-CUTLASS_GLOBAL void device_kernel(CUTLASS_GRID_CONSTANT typename Operator::Params const params) {}
+CUTLASS_GLOBAL void device_kernel(CUTLASS_GRID_CONSTANT typename Operator::Params const params) {
+  Operator op;
+  op(params);
+}
 }  // namespace cutlass

@@ -1,6 +1,7 @@
 // A launcher in miniature: the same macro and the same kernel interface, sizes by a rule of thumb.
 // 2 stages of MxK and NxK bytes, an epilogue of 4 KiB (8 KiB for FINALIZE), 64 B of pipelines, aligned
-// to 1,024 B. N must be a multiple of 32; tiles with M = 64 are left out by the launcher itself.
+// to 1,024 B. N must be a multiple of 32; tiles with M = 64 are left out by the launcher itself. Bodies want K
+// to be a multiple of 128, which their types do not tell.
 #pragma once
 #include <cute/tensor.hpp>
 #include <cutlass/device_kernel.h>
@@ -63,6 +64,10 @@ struct MiniKernel {
     char pipelines[64];
   };
   static constexpr int SharedStorageSize = sizeof(SharedStorage);
+
+  __device__ void operator()(Params const&) {
+    static_assert(K % 128 == 0, "K must be a multiple of 128");
+  }
 };
 
 template <class Kernel, int M>

@@ -34,8 +34,9 @@ def parse(text: str) -> list[Entry]:
     """
     starts = list(_ENTRY.finditer(text))
     entries = []
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        block = text[start.end() : following.start() if following else len(text)]
+    ends = [start.start() for start in starts[1:]]
+    for start, end in zip(starts, [*ends, len(text)], strict=False):
+        block = text[start.end() : end]
         registers = _REGISTERS.search(block)
         own = next((found for found in _PROPERTIES.finditer(block) if found[1] == start[1]), None)
         if registers is None or own is None:
