@@ -16,6 +16,7 @@ from benchapp.tiles.diff import Change, Delta, compare, losses
 from benchapp.tiles.listed import entries, surveyed
 from benchapp.tiles.queries import PACKAGE, Selection
 from benchapp.tiles.words import listed
+from benchapp.web.templatetags.units import operands
 
 KIND = "survivors_vanished"
 #: A sentence names no more variants than this; the payload names NAMED of them.
@@ -59,7 +60,7 @@ def _compare(selections: Sequence[Selection], before: Release, after: Release) -
         if before.pk not in sides or after.pk not in sides:
             continue
         for delta in losses(compare(sides[before.pk], sides[after.pk])):
-            lost.setdefault(f"{selection.inputs} {delta.key.name}", delta)
+            lost.setdefault(f"{operands(selection.inputs)} {delta.key.name}", delta)
     if not lost:
         return False
     arch, family = selections[0].arch, selections[0].family

@@ -29,7 +29,7 @@ def test_variants_that_a_new_release_lacks_are_named():
     event = Event.objects.get(kind="survivors_vanished")
     assert event.severity == "warning" and event.subject == "SM120 MoE grouped GEMM, 0.6.9 → 0.6.10"
     assert event.sentence.startswith("On SM120 3 variants that fit in 0.6.9 no longer do in 0.6.10: ")
-    assert "nvfp4xnvfp4 256×128×128 none (gone)" in event.sentence
+    assert "NVFP4 × NVFP4 256×128×128 none (gone)" in event.sentence
 
 
 def test_a_survivor_that_falls_counts_and_one_that_never_fit_does_not():
