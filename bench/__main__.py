@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from bench.registry import BENCHMARKS, load
+from bench.registry import BENCHMARKS, ON_REQUEST, load
 from bench.result import Result, Skipped, table
 from bench.stand import SEED, stand
 from benchapp.local.child import LocalError
@@ -18,19 +18,22 @@ FILL = "fill"
 def main(arguments: list[str]) -> int:
     if arguments[:1] == [FILL]:
         return _fill(arguments[1:])
-    about = "\n".join(f"  {name:<10}{what}" for name, what in BENCHMARKS.items())
+    about = _listing(BENCHMARKS)
+    slow = f"only by name, many minutes:\n{_listing(ON_REQUEST)}"
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Time Tilewatch's own rooms, each beside a baseline measured in the same run.",
-        epilog=f"benchmarks:\n{about}\n\n`python -m bench {FILL} --help` tells how to fill a database.",
+        epilog=f"benchmarks:\n{about}\n{slow}\n\n"
+        f"`python -m bench {FILL} --help` tells how to fill a database.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks (default: all)")
     parser.add_argument("--quick", action="store_true", help="less data and fewer repeats")
     chosen = parser.parse_args(arguments)
-    unknown = [name for name in chosen.names if name not in BENCHMARKS]
+    known = (*BENCHMARKS, *ON_REQUEST)
+    unknown = [name for name in chosen.names if name not in known]
     if unknown:
-        parser.error(f"no benchmark {unknown[0]!r}: expected {', '.join(BENCHMARKS)} or {FILL}")
+        parser.error(f"no benchmark {unknown[0]!r}: expected {', '.join(known)} or {FILL}")
     results: list[Result | Skipped] = []
     try:
         with stand(quick=chosen.quick) as place:
@@ -42,6 +45,10 @@ def main(arguments: list[str]) -> int:
         return 1
     print(table(results))
     return 0
+
+
+def _listing(benchmarks: dict[str, str]) -> str:
+    return "\n".join(f"  {name:<10}{what}" for name, what in benchmarks.items())
 
 
 def _fill(arguments: list[str]) -> int:

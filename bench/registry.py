@@ -15,6 +15,10 @@ BENCHMARKS = {
     "dispatch": "a document through broker and worker, against the same work in place",
     "survey": "a survey that is cached already, against the start of Python",
 }
+#: Only when asked for by name: these take many minutes.
+ON_REQUEST = {
+    "tiles": "CPU seconds of tile surveys: cold, ten versions, again, the explorer",
+}
 
 
 def load(name: str) -> Callable[[Stand], Iterator[Result | Skipped]]:

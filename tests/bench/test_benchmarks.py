@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.registry import BENCHMARKS, load
+from bench.registry import BENCHMARKS, ON_REQUEST, load
 from bench.result import Result, Skipped, duration, table
 
 ROOT = Path(__file__).parents[2]
@@ -19,13 +19,16 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_listed_benchmark_can_be_loaded():
-    assert all(callable(load(name)) for name in BENCHMARKS)
+    assert all(callable(load(name)) for name in (*BENCHMARKS, *ON_REQUEST))
 
 
 def test_an_unknown_name_is_answered_with_those_there_are():
     ended = bench("speed")
     assert ended.returncode == 2
-    assert "no benchmark 'speed': expected ingest, pages, claims, dispatch, survey or fill" in ended.stderr
+    assert (
+        "no benchmark 'speed': expected ingest, pages, claims, dispatch, survey, tiles or fill"
+        in ended.stderr
+    )
 
 
 def test_a_benchmark_runs_on_servers_of_its_own():

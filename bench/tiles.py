@@ -1,0 +1,97 @@
+"""What tile surveys cost in CPU seconds on one core, against their limits and against sharing nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.result import Result, Skipped, timed
+from bench.stand import Stand
+from workers.bench.cli import COMMANDS
+
+ARCH, FIRST = "sm120", "0.6.3"
+VERSIONS = (
+    FIRST, "0.6.0", "0.5.3", "0.6.7", "0.6.8", "0.6.10", "0.6.11", "0.6.14", "0.6.18.post1", "0.7.4",
+)  # fmt: skip
+#: CPU seconds; the last is wall seconds
+COLD_LIMIT, TEN_LIMIT, EXPLORE_LIMIT, AGAIN_LIMIT = 240.0, 900.0, 300.0, 5.0
+CONFIGURATIONS = 300
+
+
+def run(stand: Stand) -> Iterator[Result | Skipped]:
+    """Minutes: every version is fetched and compiled, by one compiler at a time."""
+    shared = _cache(stand, "shared")
+    versions = VERSIONS[: stand.size(len(VERSIONS), 2)]
+    costs = {version: _survey(stand, shared, "tiles", version)["costs"] for version in versions}
+    first = costs[FIRST]
+    yield Result(
+        f"survey of {FIRST} on {ARCH}, nothing cached, CPU",
+        first["cpu_seconds"],
+        "limit",
+        COLD_LIMIT,
+        f"{first['instantiations']} kernels",
+    )
+    together = sum(each["cpu_seconds"] for each in costs.values())
+    limit = TEN_LIMIT * len(versions) / len(VERSIONS)
+    sharing = [version for version in versions if costs[version]["cached_units"]]
+    what, note = f"{len(versions)} versions together, CPU", f"{len(sharing)} share what another compiled"
+    yield Result(what, together, "limit", limit, note)
+    alone = together
+    for version in sharing:
+        apart = _survey(stand, _cache(stand, version), "tiles", version)["costs"]
+        alone += apart["cpu_seconds"] - costs[version]["cpu_seconds"]
+    yield Result(what, together, "each alone", alone, note)
+    again = timed(lambda: _survey(stand, shared, "tiles", FIRST))
+    yield Result(f"survey of {FIRST} again, wall", again, "limit", AGAIN_LIMIT)
+    yield _exploration(stand, shared)
+
+
+def _exploration(stand: Stand, cache: Path) -> Result | Skipped:
+    what = f"{CONFIGURATIONS} configurations of the explorer, CPU"
+    if "explore" not in COMMANDS:
+        return Skipped(what, "there is no explorer yet")
+    document = _survey(stand, cache, "explore", FIRST)
+    tiles = {
+        tuple(str(finding[name]) for name in _IDENTITY)
+        for finding in document["evidence"]
+        if finding["stage"] == "compiled"
+    }
+    if not tiles:
+        return Skipped(what, "the explorer compiled nothing")
+    spent = document["costs"]["cpu_seconds"] / len(tiles) * CONFIGURATIONS
+    return Result(what, spent, "limit", EXPLORE_LIMIT, f"scaled from {len(tiles)}")
+
+
+_IDENTITY = ("family", "inputs", "output", "tile", "cluster", "fusion", "swap_ab", "schedule")
+
+
+def _cache(stand: Stand, name: str) -> Path:
+    """An empty cache, but for an nvcc from packages where the installation has one."""
+    cache, toolchains = stand.home / f"cache-{name}", stand.real_home / "cache" / "toolchains"
+    cache.mkdir()
+    if toolchains.is_dir():
+        shutil.copytree(toolchains, cache / "toolchains")
+    return cache
+
+
+def _survey(stand: Stand, cache: Path, command: str, version: str) -> dict[str, Any]:
+    out = stand.home / "document.json"
+    print(f"  {command} {version}", file=sys.stderr, flush=True)
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "workers.bench", command, "--flashinfer", version, "--arch", ARCH),
+            *("--cache", str(cache), "--jobs", "1", "--out", str(out)),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if ended.returncode:
+        raise SystemExit(f"{command} {version}: {ended.stderr.strip().splitlines()[-1]}")
+    document: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return document
