@@ -140,15 +140,24 @@ def cell_evidence(tile_id: int, version: str) -> CellEvidence | None:
         variant = dataclasses.replace(
             variant, need_bytes=sized.need_bytes, limit_bytes=sized.limit_bytes, stages=sized.stages
         )
+    # a survey that computed no prediction does not undo one of the same size
+    predicted = next(
+        (
+            finding
+            for finding in (sized, *reversed(here))
+            if finding and sized and finding.predicted_bytes and finding.need_bytes == sized.need_bytes
+        ),
+        None,
+    )
     bar = bars.budget(
         variant.need_bytes,
         variant.limit_bytes,
         variant.parts,
         stages=variant.stages,
-        predicted_bytes=sized.predicted_bytes if sized else None,
-        predicted_stages=sized.predicted_stages if sized else None,
+        predicted_bytes=predicted.predicted_bytes if predicted else None,
+        predicted_stages=predicted.predicted_stages if predicted else None,
     )
-    prediction, mispredicted = findings_words.prediction(sized) if sized else ("", False)
+    prediction, mispredicted = findings_words.prediction(predicted) if predicted else ("", False)
     compiled = counting.get(Stage.COMPILED)
     spills, spills_look = findings_words.spills(compiled, variant.reached(Stage.FITS))
     decider = _decider(counting, verdict)
