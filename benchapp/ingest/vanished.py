@@ -28,10 +28,10 @@ def tell(document: schema.Document) -> int:
     """Compare the release a survey speaks of with its surveyed neighbours; returns how many events are new.
 
     An older release surveyed late is compared with the next one too. One event an architecture, a family and
-    a pair of releases. Only a survey of a FlashInfer release counts: others' files are never whole, so that
-    nothing is known to be gone.
+    a pair of releases. Only a survey of a FlashInfer release's types counts: others' files and deeper tiers
+    are not whole, so that nothing is known to be gone.
     """
-    compiled = [finding for finding in document.evidence if finding.source == "compiler"]
+    compiled = [f for f in document.evidence if f.source == "compiler" and f.tier == "types"]
     if document.target.kind != "arch" or PACKAGE not in document.stack or not compiled:
         return 0
     arch, release = document.target.arch, release_of(document)

@@ -229,6 +229,7 @@ def context(selection: Selection, releases: Sequence[Release], focus: str) -> di
         "funnel": found,
         "funnel_stages": LADDER,
         "funnel_package": PACKAGES[families.package(selection.family)],
+        "funnel_diff": reverse("tiles:diff") + query_of(selection),
         "funnel_said": sentence(here) if here else "",
         "funnel_turns": turns(found),
         "funnel_untested": sum(step.state == "untested" for step in found),

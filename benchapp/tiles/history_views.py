@@ -18,7 +18,7 @@ from benchapp.catalog.models import Release
 from benchapp.tiles import consistency, diff, families, queries, sizes, tactics, untried
 from benchapp.tiles.exports import Plain, plain
 from benchapp.tiles.history_forms import SelectionForm
-from benchapp.tiles.listed import entries, query_of, surveyed
+from benchapp.tiles.listed import entries, lists, query_of, surveyed
 from benchapp.tiles.queries import Selection
 
 #: A page lists no more deltas of one kind than this; what it leaves out is counted, and exports have all.
@@ -61,9 +61,9 @@ class TacticsForm(SelectionForm):
 
     def __init__(self, data: Mapping[str, Any], *, selections: Sequence[Selection]) -> None:
         super().__init__(data, selections=selections)
-        package = families.package(self.selection.family)
-        self.releases = queries.releases().get(package, [])
-        found = entries(self.selection, self.releases)
+        self.releases = queries.releases().get(queries.PACKAGE, [])
+        found = lists(self.selection, self.releases)
+        #: by version, without what was found of each
         self.decoded = {
             release.version: tactics.decode(found.get(release.pk, {}).values()) for release in self.releases
         }
@@ -113,9 +113,11 @@ def difference(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def tactic_ids(request: HttpRequest) -> HttpResponse:
-    form = TacticsForm.read(request.GET, selections=_selections())
+    shipped = [selection for selection in _selections() if selection.family in untried.SHIPPED]
+    form = TacticsForm.read(request.GET, selections=shipped)
     version, asked, shape = (form.values[name] for name in ("version", "id", "tile"))
-    decoded = form.decoded.get(version or "", [])
+    release = next((release for release in form.releases if release.version == version), None)
+    decoded = tactics.decode(entries(form.selection, [release])[release.pk].values()) if release else []
     rows = tactics.flat(version or "", decoded)
     if (exported := _exported(request, form, rows, f"tactics-{version}")) is not None:
         return exported

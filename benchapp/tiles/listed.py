@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
-
 from benchapp.catalog.models import Release
 from benchapp.catalog.versions import version_order
 from benchapp.tiles import words
@@ -102,26 +100,34 @@ class Entry:
         return self.variant.reached(stage)
 
 
-def entries(selection: Selection, releases: Iterable[Release]) -> dict[int, dict[Key, Entry]]:
-    """By release and variant. Two queries, however many releases."""
-    pks = [release.pk for release in releases]
+def lists(selection: Selection, releases: Iterable[Release]) -> dict[int, dict[Key, Entry]]:
+    """By release and variant, what the releases' own sources list. One query."""
     found: dict[int, dict[Key, Entry]] = defaultdict(dict)
-    of_tile = {f"tile__{name}": value for name, value in dataclasses.asdict(selection).items()}
-    verdicts = Verdict.objects.filter(**of_tile, release__in=pks).select_related("tile").order_by()
-    for verdict in verdicts:
-        key = Key.of(verdict.tile)
-        found[verdict.release_id][key] = Entry(key, variant_of(verdict.tile, verdict), verdict.tile_id)
-    for listing in listings(selection).filter(release__in=pks).order_by():
+    listings = Listing.objects.filter(
+        arch=selection.arch,
+        family=selection.family,
+        inputs=selection.inputs,
+        release__in=[release.pk for release in releases],
+    )
+    for listing in listings:
         key = Key.of(listing)
-        known = found[listing.release_id].get(key)
-        found[listing.release_id][key] = dataclasses.replace(
-            known or Entry(key, key.variant), listing=listing
-        )
+        found[listing.release_id][key] = Entry(key, key.variant, listing=listing)
     return found
 
 
-def listings(selection: Selection) -> QuerySet[Listing]:
-    return Listing.objects.filter(arch=selection.arch, family=selection.family, inputs=selection.inputs)
+def entries(selection: Selection, releases: Iterable[Release]) -> dict[int, dict[Key, Entry]]:
+    """By release and variant, what the sources list and what was found. Two queries."""
+    releases = list(releases)
+    found = lists(selection, releases)
+    of_tile = {f"tile__{name}": value for name, value in dataclasses.asdict(selection).items()}
+    verdicts = Verdict.objects.filter(**of_tile, release__in=[release.pk for release in releases])
+    for verdict in verdicts.select_related("tile").order_by():
+        key = Key.of(verdict.tile)
+        known = found[verdict.release_id].get(key)
+        found[verdict.release_id][key] = Entry(
+            key, variant_of(verdict.tile, verdict), verdict.tile_id, known.listing if known else None
+        )
+    return found
 
 
 def surveyed(arch: str, family: str) -> list[Release]:

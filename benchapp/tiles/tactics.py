@@ -49,8 +49,11 @@ def about_id(version: str, number: int, tactics: Sequence[Tactic]) -> str:
     if not tactics:
         return ""
     meant = [tactic for tactic in tactics if tactic.id == number]
+    first, last = tactics[0].id, tactics[-1].id
+    if not meant and first < number < last:
+        return f"Tactic {number} of {version} is none of these kernels: its list has others between them."
     if not meant:
-        return f"{version} has no tactic {number}: its ids go from {tactics[0].id} to {tactics[-1].id}."
+        return f"{version} has no tactic {number}: its ids go from {first} to {last}."
     return " ".join(
         f"Tactic {number} of {version} is GEMM{tactic.gemm} {tactic.entry.key.name}: {tactic.entry.said}."
         for tactic in meant

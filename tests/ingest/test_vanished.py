@@ -86,3 +86,10 @@ def test_kernels_of_our_own_are_no_survivors_of_a_release():
     store(survey("0.6.3", "4.2.1", rescues, day=1))
     store(survey("0.6.4", "4.2.1", rescues[:4], day=2))
     assert told() == []
+
+
+def test_a_deep_tier_of_some_kernels_makes_nothing_vanish():
+    store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3), day=1))
+    deep = [dataclasses.replace(f, tier="full" if f.tier else None) for f in findings_of(IN_0_6_3[:2])]
+    store(survey("0.6.4", "4.2.1", deep, day=2))
+    assert told() == []
