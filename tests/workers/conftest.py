@@ -101,10 +101,10 @@ def control(start: Start) -> Callable[[], subprocess.Popen[bytes]]:
     )
 
 
-def ask(**case: object) -> Run:
+def ask(*, priority: int | None = None, **case: object) -> Run:
     """A run whose child does what `case` says."""
     params = {"device": "cpu", "cases": [case]}
-    request = Request(Run.Kind.GEMM, "a test", "cpu", VERSIONS, params)
+    request = Request(Run.Kind.GEMM, "a test", "cpu", VERSIONS, params, priority=priority)
     return request_run(request, user=None, source=Job.Source.COMMAND)[0]
 
 

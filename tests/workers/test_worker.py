@@ -104,6 +104,17 @@ def test_a_worker_asked_to_stop_puts_its_run_back(worker: Launch):
     assert not alive(child)
 
 
+def test_a_background_run_makes_way_for_a_better_one_and_comes_again(worker: Launch, control: Launch):
+    worker()
+    control()
+    background = ask(priority=-10, seconds=600)
+    child = child_of(background.pk)
+    becomes(ask(document=good_document()), State.DONE)
+    assert not alive(child)
+    until(lambda: background.attempts.count() == 2, what="its second attempt")
+    assert background.attempts.get(number=1).outcome == "made way for a better run"
+
+
 def test_runs_of_one_queue_go_one_after_the_other(worker: Launch, control: Launch):
     runs = [ask(document=good_document(number), number=number) for number in range(3)]
     worker()
