@@ -34,7 +34,7 @@ def listings(candidates, never=(), extra=()):
         for fusion in ("none", "finalize")
         for tile in candidates
     ]
-    tactics: dict[tuple, list[tuple[int, int]]] = {key: [] for key in gemm2}
+    tactics: dict[object, list[tuple[int, int]]] = {key: [] for key in gemm2}
     for number, key in enumerate(gemm1 + gemm2):
         tactics[key].append((1 if number < len(gemm1) else 2, number))
     variants = [(tile, f, s) for tile in extra for f in ("none", "finalize") for s in (False, True)]
