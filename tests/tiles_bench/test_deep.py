@@ -111,6 +111,9 @@ def test_each_kernel_is_kept_and_serves_other_releases_and_other_units(
 
 def test_too_little_memory_is_waited_for_and_then_said(survey: Deep, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deep, "available_bytes", lambda: 3_000_000_000)
-    monkeypatch.setattr(deep, "_MEMORY_PATIENCE_SECONDS", -1)
-    with pytest.raises(BenchError, match=r"takes up to 7.5 GB of memory, 3.0 GB are free"):
-        survey("full")
+    monkeypatch.setattr(deep, "_MEMORY_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(deep, "_MEMORY_POLL_SECONDS", 0.02)
+    told: list[str] = []
+    with pytest.raises(BenchError, match=r"takes up to 7.5 GB to compile, 3.0 GB are free"):
+        survey("full", told=told)
+    assert told[-1].startswith("waiting for memory: ")

@@ -27,7 +27,7 @@ from workers.bench.tiles.instantiations import Instantiation, Unit
 
 KERNEL_BYTES = 7_500_000_000
 _MOST_JOBS = 2
-_MEMORY_PATIENCE_SECONDS = 600
+_MEMORY_PATIENCE_SECONDS, _MEMORY_POLL_SECONDS = 600, 5
 _POLL_SECONDS = 0.2
 _KERNEL = "device_kernel"
 _DETAIL_CHARACTERS = 500
@@ -90,9 +90,9 @@ def survey(
 ) -> tuple[list[Finding], dict[str, str]]:
     """Findings at the front end's tier about what fits according to `evidence`, and their logs by name."""
     kernels = wanted(units, evidence)[:limit]
-    bodies = find(
-        frontend, units, kernels, cache, scratch, min(jobs or len(os.sched_getaffinity(0)), _MOST_JOBS), say
-    )
+    most = min(jobs or len(os.sched_getaffinity(0)), _MOST_JOBS)
+    with cache.lock(f"bodies-{frontend.sources.digest[:32]}-{frontend.arch.name}"):
+        bodies = find(frontend, units, kernels, cache, scratch, most, say)
     compiled = {_of_finding(finding): finding for finding in evidence if finding.stage == "compiled"}
     found, logs = [], {}
     for each in kernels:
@@ -131,10 +131,13 @@ def find(
         say(len(bodies) + left_out, len(kernels), text + (f", {left_out} killed" if left_out else ""))
 
     running: list[tuple[Child, Wanted, Path]] = []
+    allowed = 0
     tell()
     try:
         while queue or running:
-            if queue and len(running) < jobs and _memory_for(len(running), say, len(bodies), len(kernels)):
+            if queue and not running:
+                allowed = min(jobs, _room(say, len(bodies), len(kernels)))
+            if queue and len(running) < allowed and (not running or _fitting() >= 1):
                 each = queue.popleft()
                 folder = Path(tempfile.mkdtemp(prefix="nvcc-", dir=scratch))
                 part = Part(instantiations.alone(each.unit, each.one))
@@ -161,22 +164,23 @@ def find(
     return bodies
 
 
-def _memory_for(running: int, say: Say, done: int, total: int) -> bool:
-    """Whether one more compilation fits beside those running. The first of all waits for its memory.
+def _fitting() -> int:
+    """How many more compilations the free memory bears. What one just started will take is still free."""
+    available = available_bytes()
+    return _MOST_JOBS if available is None else int(available // KERNEL_BYTES)
 
-    BenchError when nothing runs and the memory does not come.
-    """
+
+def _room(say: Say, done: int, total: int) -> int:
+    """The same where none runs: at least one, waited for. BenchError when the memory does not come."""
     started = time.monotonic()
-    while (available := available_bytes()) is not None and available < KERNEL_BYTES:
-        if running:
-            return False
-        need = f"a compilation with a kernel's body takes up to {KERNEL_BYTES / 1e9:.1f} GB of memory, "
-        need += f"{available / 1e9:.1f} GB are free"
+    while (room := _fitting()) < 1:
+        free = (available_bytes() or 0) / 1e9
+        need = f"a kernel's body takes up to {KERNEL_BYTES / 1e9:.1f} GB to compile, {free:.1f} GB are free"
         if time.monotonic() - started > _MEMORY_PATIENCE_SECONDS:
-            raise BenchError("no_memory", f"{need[0].upper()}{need[1:]}.")
+            raise BenchError("no_memory", f"Too little memory: {need}.")
         say(done, total, f"waiting for memory: {need}")
-        time.sleep(5)
-    return True
+        time.sleep(_MEMORY_POLL_SECONDS)
+    return room
 
 
 def _body(
