@@ -15,7 +15,15 @@ from benchapp.catalog.locks import lock
 from benchapp.catalog.models import Release
 from benchapp.ingest import schema
 from benchapp.ingest.actions import ingest
-from benchapp.ingest.importers.base import Claims, Imported, Importer, ImportFault, file_name, printable
+from benchapp.ingest.importers.base import (
+    Claims,
+    Imported,
+    Importer,
+    ImportFault,
+    file_name,
+    printable,
+    shown_path,
+)
 from benchapp.ingest.importers.listings import tactics_of
 from benchapp.people import audit
 from benchapp.people.models import User
@@ -186,7 +194,7 @@ def _document(
 def _outcome(path: Path, imported: Imported, state: str, document: int | None) -> Outcome:
     package = "flashinfer" if "flashinfer" in imported.stack else "cutlass"
     return Outcome(
-        path=str(path),
+        path=shown_path(path),
         state=state,
         document=document,
         release=f"{package} {imported.stack[package]}",

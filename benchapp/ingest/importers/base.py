@@ -79,7 +79,13 @@ def printable(text: str, limit: int = QUOTED) -> str:
 
 def file_name(path: Path) -> str:
     """The last part of a path, whatever bytes it is made of."""
-    return printable(os.fsencode(path.name).decode("utf-8", "replace"), 120)
+    name = path.name or Path(os.path.abspath(path)).name  # noqa: PTH100 -- "." has no name of its own
+    return printable(os.fsencode(name).decode("utf-8", "replace"), 120)
+
+
+def shown_path(path: Path) -> str:
+    """A path for a terminal or a report, whatever bytes it is made of."""
+    return printable(os.fsencode(path).decode("utf-8", "replace"), 1_000)
 
 
 def named(items: list[str]) -> str:

@@ -11,6 +11,7 @@ Objects are named after their source, in 0.7.4 with its folder's name before it.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import stat
@@ -60,8 +61,9 @@ def walk(root: Path) -> Tree:
     while waiting:
         folder, depth = waiting.pop()
         try:
-            # sorted, so that the same tree always reads the same
-            found = sorted(os.scandir(absolute / folder), key=lambda entry: entry.name)
+            with os.scandir(absolute / folder) as scan:
+                # sorted, so that the same tree always reads the same
+                found = sorted(itertools.islice(scan, MOST_ENTRIES + 1), key=lambda entry: entry.name)
         except OSError as error:
             if not folder:
                 raise ImportFault(error.strerror or "cannot be read") from None
@@ -77,6 +79,8 @@ def walk(root: Path) -> Tree:
             elif entry.is_dir(follow_symlinks=False):
                 if depth < DEEPEST:
                     waiting.append((path, depth + 1))
+                else:
+                    tree.unreadable.append(path)
             else:
                 _take(absolute, path, entry, tree)
     return tree

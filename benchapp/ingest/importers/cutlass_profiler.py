@@ -79,6 +79,8 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
     body, moment = read_file(path, LIMIT)
     if "cutlass" not in claims.stack:
         raise ImportFault("the file names no CUTLASS version: give it with --stack cutlass=VERSION")
+    if "flashinfer" in claims.stack:
+        raise ImportFault("the file speaks of a CUTLASS release, so --stack flashinfer=… cannot belong to it")
     version = release(claims.stack["cutlass"], "cutlass")
     operations: dict[profiler_names.Operation, _Operation] = {}
     left: Counter[str] = Counter()

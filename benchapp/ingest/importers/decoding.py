@@ -16,8 +16,9 @@ class Decoder:
         self._tactics: Mapping[str, Tactics] = lookup(version, arch)
         if not self._tactics:
             raise ImportFault(
-                f"tactic ids of FlashInfer {version} on {arch} cannot be decoded before that version is"
-                f" surveyed: manage.py survey --flashinfer {version} --arch {arch} --wait"
+                f"the tactic list of FlashInfer {version} on {arch}, without which an id means nothing, is not"
+                f" known here: survey it first (manage.py survey --flashinfer {version} --arch {arch}"
+                " --wait)"
             )
 
     def lists(self, inputs: str) -> bool:

@@ -63,7 +63,8 @@ class _Reading:
         return body.decode("utf-8", "replace")
 
     def mark(self, path: str, body: bytes) -> None:
-        self.digest.update(f"{len(body)} ".encode() + os.fsencode(path) + b"\n" + body)
+        # by its name alone: the same cache may be named by any folder on the way to it
+        self.digest.update(f"{len(body)} ".encode() + os.fsencode(path.rpartition("/")[2]) + b"\n" + body)
 
 
 def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:

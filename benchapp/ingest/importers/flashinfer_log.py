@@ -57,6 +57,7 @@ class _Seen:
     versions: dict[str, int] = dataclasses.field(default_factory=dict)
     folders: dict[str, int] = dataclasses.field(default_factory=dict)
     left: Counter[str] = dataclasses.field(default_factory=Counter)
+    counted: int = 0
     lost_at: int | None = None
 
 
@@ -144,6 +145,7 @@ def _gather(source: io.BufferedReader) -> _Seen:
                 seen.folders.setdefault(folder, line.number)
         for skip in log_lines.skipped(line):
             _take(skip, line.number, seen)
+        seen.counted += log_lines.counted(line)
         if seen.lost_at is None and log_lines.lost_context(line.text):
             seen.lost_at = line.number
     return seen
@@ -196,9 +198,14 @@ def _arch(seen: _Seen) -> str | None:
 
 
 def _notes(seen: _Seen) -> tuple[str, ...]:
-    return tuple(
-        f"{plural(count, 'failed tactic')} {why}: not stored." for why, count in seen.left.most_common()
-    )
+    left = seen.left.most_common()
+    notes = [f"{plural(count, 'failed tactic')} {why}: not stored." for why, count in left]
+    if seen.counted:
+        notes.append(
+            f"{plural(seen.counted, 'skipped tactic')} only counted in the log: FLASHINFER_LOGGING_LEVEL=debug"
+            " makes FlashInfer name them."
+        )
+    return tuple(notes)
 
 
 IMPORTER = Importer(

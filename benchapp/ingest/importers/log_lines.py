@@ -19,6 +19,7 @@ OVERLAP = 2 * 1024
 _WORDS = (
     b"Skipping tactic",
     b"Failed when profiling",
+    b"unsupported tactic(s) for",
     b"lashinfer",
     b"lashInfer",
     b"illegal ",
@@ -36,6 +37,8 @@ _SKIPPED = re.compile(
     r"(?P<tactic>-?\d{1,9}(?!\d)|\[[^\[\]]{0,200}\]|\([^()]{0,200}\))"
     r"(?:,| while ranking (?P<operation>[\w:.]{1,120}):)"
 )
+#: What FlashInfer 0.6.18 and later say where its debug log is off.
+_COUNTED = re.compile(r"Skipped (\d{1,6}) unsupported tactic\(s\) for [\w:.]{1,120}")
 _VERSION = re.compile(
     r"flashinfer(?:[-_ ]python)?(?:[-_ ]version)?[\"']?\s{0,3}(?:==|=|:|\s)\s{0,3}[\"']?"
     r"v?(\d{1,4}\.\d{1,4}\.\d{1,4}[0-9a-z.]{0,20})",
@@ -122,6 +125,11 @@ def skipped(line: Line) -> Iterator[Skipped]:
                 why=line.text[match.end() : match.end() + 1_000],
                 said=line.text[max(0, match.start() - 120) : match.end() + 600],
             )
+
+
+def counted(line: Line) -> int:
+    """How many skips a line only counts."""
+    return sum(int(match[1]) for match in _COUNTED.finditer(line.text) if match.start() < line.until)
 
 
 def versions(line: Line) -> Iterator[tuple[str, str | None]]:

@@ -58,19 +58,19 @@ def survives(importer: Importer, body: bytes, name: str = "file") -> None:
     ],
     ids=lambda importer: importer.name,
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(body=st.binary(max_size=400) | st.text(max_size=400).map(lambda text: text.encode("utf-8", "replace")))
 def test_any_bytes(importer: Importer, body: bytes):
     survives(importer, body)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(entries=st.dictionaries(KEYS, JSON, max_size=4), metadata=METADATAS)
 def test_any_autotuner_cache(entries: dict[str, object], metadata: dict[str, object]):
     survives(flashinfer_autotuner.IMPORTER, autotuner(entries, metadata))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     invalid=st.dictionaries(st.sampled_from(["trtllm::fused_moe::gemm1::MoERunner", "x"]), JSON) | JSON,
     metadata=METADATAS,
@@ -79,7 +79,7 @@ def test_any_blocklist(invalid: dict[str, object], metadata: dict[str, object]):
     survives(flashinfer_blocklist.IMPORTER, blocklist(invalid, metadata))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.integers(-5, 10**12).map(skip) | st.text(max_size=60).map(lambda why: skip(3, why)), max_size=5
@@ -89,14 +89,14 @@ def test_any_skipped_tactics(lines: list[str]):
     survives(flashinfer_log.IMPORTER, "\n".join(lines).encode("utf-8", "replace"))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.text(max_size=20), max_size=6), max_size=5))
 def test_any_rows_of_a_csv(rows: list[list[str]]):
     text = "\n".join([HEADER, *(",".join(row) for row in rows)])
     survives(cutlass_profiler.IMPORTER, text.encode("utf-8", "replace"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(source=st.binary(max_size=200), log=st.binary(max_size=200))
 def test_any_file_of_a_cache(source: bytes, log: bytes):
     with tempfile.TemporaryDirectory() as folder:

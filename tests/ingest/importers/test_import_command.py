@@ -139,6 +139,12 @@ def test_generated_sources_alone_never_make_a_survivor(tmp_path: Path):
     assert set(Verdict.objects.values_list("stage", flat=True)) == {"candidate", "compiled"}
 
 
+def test_the_same_cache_named_by_another_folder_is_known(tmp_path: Path):
+    Said("flashinfer-cache", cache(tmp_path))
+    assert "known already" in Said("flashinfer-cache", tmp_path).out
+    assert imports() == 1
+
+
 def test_an_incorrect_operation_is_no_survivor(tmp_path: Path):
     path = tmp_path / "results.csv"
     path.write_bytes(
@@ -174,7 +180,8 @@ def test_markup_and_bad_bytes_in_a_file_name_are_shown_as_text(tmp_path: Path, c
     name = os.fsdecode(b"<script>alert(1)<\xff\x1b.json")
     path = tmp_path / name
     path.write_bytes(blocklist({"trtllm::fused_moe::gemm2::MoERunner": [8]}))
-    Said("flashinfer-blocklist", path)
+    said = Said("flashinfer-blocklist", path)
+    assert said.out.startswith(f"{tmp_path}/<script>alert(1)<\ufffd\ufffd.json: stored as document")
     finding = Evidence.objects.get(source="imported")
     assert finding.detail.startswith("<script>alert(1)<\ufffd\ufffd.json: invalid_tactics")
     page = client.get(f"/tiles/{finding.tile_id}/0.6.3/", follow=True).content.decode()

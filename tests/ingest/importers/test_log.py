@@ -110,6 +110,13 @@ def test_what_says_nothing_of_a_tile_is_counted_and_told(tmp_path: Path):
     assert "1 failed tactic after the CUDA error at line 4, which may be its consequence" in said
 
 
+def test_a_log_that_only_counts_says_how_to_get_the_names(tmp_path: Path):
+    said = fault(
+        tmp_path, ["[Autotuner]: Skipped 20 unsupported tactic(s) for trtllm::fused_moe::gemm1 (enable"]
+    )
+    assert "20 skipped tactics only counted in the log: FLASHINFER_LOGGING_LEVEL=debug" in said
+
+
 def test_log_and_claimed_version_at_odds_name_both(tmp_path: Path):
     said = fault(tmp_path, [skip(15), "INFO FlashInfer version: 0.6.3"])
     assert said == "the log at line 2 says flashinfer 0.6.3, but --stack says 0.5.2"

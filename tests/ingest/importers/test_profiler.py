@@ -129,6 +129,8 @@ def test_pivot_tags_and_missing_columns_do_not_matter(tmp_path: Path):
 def test_faults_are_one_sentence(tmp_path: Path):
     good = profiled((operation(), "passed", "success"))
     assert "--stack cutlass=VERSION" in fault(tmp_path, good, Claims())
+    both_named = Claims(stack={"cutlass": "4.2.1", "flashinfer": "0.6.3"})
+    assert "speaks of a CUTLASS release" in fault(tmp_path, good, both_named)
     assert "'four' is no version of cutlass" in fault(tmp_path, good, Claims(stack={"cutlass": "four"}))
     assert "built for sm120, but --gpu says sm90 (sm90)" in fault(
         tmp_path, good, Claims(stack={"cutlass": "4.2.1"}, gpu="sm90", arch="sm90")

@@ -8,9 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from benchapp.ingest.actions import printable
 from benchapp.ingest.importers.actions import Outcome, claims_of, import_path
-from benchapp.ingest.importers.base import ImportFault
+from benchapp.ingest.importers.base import ImportFault, shown_path
 from benchapp.ingest.importers.registry import IMPORTERS
 
 WORDS = {"stored": "stored as document", "known": "known already as document", "new": "would be stored"}
@@ -57,7 +56,7 @@ class Command(BaseCommand):
             raise CommandError(f"{fault}.") from None
         results: list[dict[str, Any]] = []
         for path in options["paths"]:
-            name = printable(str(path))
+            name = shown_path(path)
             try:
                 outcome = import_path(IMPORTERS[options["format"]], path, claims, dry_run=options["dry_run"])
             except ImportFault as fault:
@@ -65,9 +64,9 @@ class Command(BaseCommand):
                 if not options["json"]:
                     self.stderr.write(f"{name}: {fault}.")
                 continue
-            results.append(_facts(name, outcome))
+            results.append(_facts(outcome))
             if not options["json"]:
-                self.stdout.write(f"{name}: {_sentence(outcome)}")
+                self.stdout.write(f"{outcome.path}: {_sentence(outcome)}")
         refused = sum(result["state"] == "refused" for result in results)
         if options["json"]:
             self.stdout.write(json.dumps({"format": options["format"], "results": results}, indent=1))
@@ -75,9 +74,9 @@ class Command(BaseCommand):
             raise CommandError(f"{refused} of {len(results)} paths were not imported.")
 
 
-def _facts(name: str, outcome: Outcome) -> dict[str, Any]:
+def _facts(outcome: Outcome) -> dict[str, Any]:
     return {
-        "path": name,
+        "path": outcome.path,
         "state": outcome.state,
         "document": outcome.document,
         "release": outcome.release,
