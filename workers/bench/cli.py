@@ -27,6 +27,10 @@ COMMANDS = {
         "workers.bench.tiles.cli",
         "which tiles of a FlashInfer version compile and fit, without a GPU",
     ),
+    "explore": (
+        "workers.bench.tiles.explorer.cli",
+        "which tiles that no release ships would compile and fit; stage rescues",
+    ),
     "gemm": ("workers.bench.gemm.cli", "time GEMMs through torch and check them"),
 }
 
@@ -44,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _overview() -> argparse.ArgumentParser:
-    listing = "\n".join(f"  {name:7}{about}" for name, (_, about) in COMMANDS.items())
+    listing = "\n".join(f"  {name:9}{about}" for name, (_, about) in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="python -m workers.bench",
         description=f"commands:\n{listing}",
