@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def wheel(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def mini(cache_folder: Path, wheel: Path) -> Callable[[], Iterator[Bench]]:
+def mini(cache_folder: Path, wheel: Path) -> Callable[[], AbstractContextManager[Bench]]:
     return lambda: run.prepared(
         flashinfer="0.6.3",
         arch_name="sm120",
@@ -64,7 +65,9 @@ def mini(cache_folder: Path, wheel: Path) -> Callable[[], Iterator[Bench]]:
     )
 
 
-def explored(mini, monkeypatch, configs: Sequence[Config], **options) -> tuple[list[Finding], dict[str, int]]:
+def explored(
+    mini, monkeypatch, configs: Sequence[Config], **options
+) -> tuple[list[Finding], dict[str, int | float]]:
     monkeypatch.setattr(space, "configurations", lambda: list(configs))
     chosen = {"limit": None, "whole": [], "most_promising": 0, "command": ()} | options
     with mini() as bench:
