@@ -78,15 +78,16 @@ def _mebi(number: int | None) -> float | None:
 def _chart(
     found: Sequence[Size], title: str, unit: str, lines: Sequence[tuple[str, Callable[[Size], float | None]]]
 ) -> dict[str, Any]:
-    values = [value for _, read in lines for size in found if (value := read(size)) is not None]
+    series = [
+        {"label": label, "points": [{"x": size.version, "y": read(size)} for size in found]}
+        for label, read in lines
+        if any(read(size) is not None for size in found)
+    ]
     return {
         "type": "line",
         "x": {"title": "FlashInfer release", "type": "category", "labels": [size.version for size in found]},
-        "y": {"title": title, "unit": unit, "type": "linear", "min": 0, "max": max([1.0, *values]) * 1.08},
-        "series": [
-            {"label": label, "points": [{"x": size.version, "y": read(size)} for size in found]}
-            for label, read in lines
-        ],
+        "y": {"title": title, "unit": unit, "type": "linear", "min": 0},
+        "series": series,
     }
 
 

@@ -82,7 +82,7 @@ def test_the_chart_stacks_to_the_number_of_variants(surveyed):
         "○ candidate, never dispatched",
     ]
     assert chart["bands"] == [["4.2.1", 2], ["4.4.2", 1], ["4.5.0", 1]]
-    assert chart["untested"] == [3] and chart["y"]["max"] == 24
+    assert chart["untested"] == [3]
 
 
 def test_a_diff_names_what_appeared_and_what_ids_moved(client, surveyed):
