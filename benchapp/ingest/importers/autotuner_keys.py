@@ -91,7 +91,8 @@ def _inputs(x: str, weight: str, mxfp8: bool, half_width: bool) -> str | None:
 
 def _literal(text: str) -> Any:
     """`ast.literal_eval` that also knows dtypes (as "torch.uint8"); None for anything else."""
-    if len(text) > LONGEST or _depth(text) > DEEPEST:
+    # no such key escapes anything, and Python warns of escapes that it does not know
+    if len(text) > LONGEST or "\\" in text or _depth(text) > DEEPEST:
         return None
     try:
         return _value(ast.parse(text, mode="eval").body)

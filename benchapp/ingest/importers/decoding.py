@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from benchapp.ingest.importers.base import Claims, ImportFault, TacticLookup
 from benchapp.ingest.importers.tactics import ASSUMED_INPUTS, ASSUMED_OUTPUT, Tactic, Tactics, UnknownTactic
 
+#: What is said of an id that `Decoder.decode` gives no variant for.
+OLDER = "that mean kernels of an older architecture, which surveys leave out"
+
 
 class Decoder:
     """What the ids of one version mean on one architecture; ImportFault where it was never surveyed."""
@@ -16,16 +19,19 @@ class Decoder:
         self._tactics: Mapping[str, Tactics] = lookup(version, arch)
         if not self._tactics:
             raise ImportFault(
-                f"the tactic list of FlashInfer {version} on {arch}, without which an id means nothing, is not"
-                f" known here: survey it first (manage.py survey --flashinfer {version} --arch {arch}"
+                f"the tactic list of FlashInfer {version} on {arch}, without which no id means anything, is"
+                f" not known here: survey it first (manage.py survey --flashinfer {version} --arch {arch}"
                 " --wait)"
             )
 
     def lists(self, inputs: str) -> bool:
         return inputs in self._tactics
 
-    def decode(self, number: int, inputs: str, gemm: int | None, where: str) -> tuple[int, Tactic]:
-        """(GEMM, variant) of an id. Raises ImportFault that begins with the place in the file."""
+    def decode(self, number: int, inputs: str, gemm: int | None, where: str) -> tuple[int, Tactic] | None:
+        """(GEMM, variant) of an id, or None for a kernel of an older architecture.
+
+        Raises ImportFault that begins with the place in the file.
+        """
         try:
             return self._tactics[inputs].decode(number, gemm)
         except UnknownTactic as error:

@@ -24,7 +24,7 @@ from benchapp.ingest.importers.base import (
     read_file,
     sha256,
 )
-from benchapp.ingest.importers.decoding import Decoder
+from benchapp.ingest.importers.decoding import OLDER, Decoder
 from benchapp.ingest.importers.tactics import FAMILY, OPERATIONS, RUNNER, Tactic
 from workers.bench.document import Finding
 
@@ -97,9 +97,12 @@ def _choice(
         elif not decoder.lists(inputs):
             left[f"of {inputs}, which the survey of this version does not list"] += 1
         else:
-            _, variant = decoder.decode(tactic, inputs, gemm, f"entry {printable(text, 160)}")
+            decoded = decoder.decode(tactic, inputs, gemm, f"entry {printable(text, 160)}")
+            if decoded is None:
+                left[OLDER] += 1
+                return
             output, assumed = decoder.output(key.output)
-            choices[variant, inputs, output, assumed].append((gemm, tactic, key.shapes, text))
+            choices[decoded[1], inputs, output, assumed].append((gemm, tactic, key.shapes, text))
 
 
 def _finding(variant: _Variant, made: list[_Choice], name: str, gpu: str | None) -> Finding:

@@ -23,7 +23,7 @@ from benchapp.ingest.importers.base import (
     read_file,
     sha256,
 )
-from benchapp.ingest.importers.decoding import Decoder
+from benchapp.ingest.importers.decoding import OLDER, Decoder
 from benchapp.ingest.importers.tactics import FAMILY, OPERATIONS, RUNNER
 from workers.bench.document import Finding
 
@@ -40,7 +40,7 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
     decoder = Decoder(lookup, about.version, about.arch, claims)
     (inputs, inputs_assumed), (output, output_assumed) = decoder.inputs(), decoder.output()
     assumed = [inputs] * inputs_assumed + [f"output {output}"] * output_assumed
-    findings, others = [], Counter[str]()
+    findings, others, older = [], Counter[str](), 0
     for key, tactics in listed.items():
         if not isinstance(tactics, list):
             raise ImportFault(f"invalid_tactics: expected a list at {printable(key, 120)!r}")
@@ -48,7 +48,11 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
             others[key] += len(tactics)
             continue
         for number in sorted(set(map(_number, tactics))):
-            gemm, tactic = decoder.decode(number, inputs, KEYS[key], f"invalid_tactics {key!r}")
+            decoded = decoder.decode(number, inputs, KEYS[key], f"invalid_tactics {key!r}")
+            if decoded is None:
+                older += 1
+                continue
+            gemm, tactic = decoded
             detail = (
                 f"{file_name(path)}: invalid_tactics {key!r} names tactic {number} (GEMM{gemm} {tactic})"
                 f"{f' on {printable(about.gpu, 80)}' if about.gpu else ''}."
@@ -74,14 +78,18 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
                 )
             )
     names = named([printable(name, 80) for name, _ in others.most_common()])
-    note = f"{plural(others.total(), 'tactic')} of other operations ({names}): not stored."
+    notes = []
+    if older:
+        notes.append(f"{plural(older, 'tactic')} {OLDER}: not stored.")
+    if others:
+        notes.append(f"{plural(others.total(), 'tactic')} of other operations ({names}): not stored.")
     if not findings:
-        raise ImportFault("names no fused MoE tactic" + (f"; {note.rstrip('.')}" if others else ""))
+        raise ImportFault(" ".join(["names no fused MoE tactic.", *notes]).rstrip("."))
     return Imported(
         arch=about.arch,
         stack=about.stack,
         findings=tuple(findings),
-        notes=(note,) if others else (),
+        notes=tuple(notes),
         digest=sha256(body),
         moment=moment,
     )

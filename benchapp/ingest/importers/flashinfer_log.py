@@ -31,7 +31,7 @@ from benchapp.ingest.importers.base import (
     release,
     written_at,
 )
-from benchapp.ingest.importers.decoding import Decoder
+from benchapp.ingest.importers.decoding import OLDER, Decoder
 from benchapp.ingest.importers.tactics import FAMILY, OPERATIONS
 from workers.bench.document import Finding, Reason, Stage
 
@@ -88,7 +88,7 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
     if status.st_size == 0:
         raise ImportFault("the file is empty")
     if not seen.failures:
-        raise ImportFault(" ".join(["names no fused MoE tactic that failed.", *_notes(seen)]).rstrip("."))
+        raise ImportFault(_nothing(seen))
     version = _version(seen, claims)
     arch = agreed_arch(claims, _arch(seen), "the log")
     decoder = Decoder(lookup, version, arch, claims)
@@ -98,7 +98,11 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
     for (said_gemm, number, stage, reason), failure in sorted(
         seen.failures.items(), key=lambda item: item[1].first_line
     ):
-        gemm, tactic = decoder.decode(number, inputs, said_gemm, f"line {failure.first_line:,}")
+        decoded = decoder.decode(number, inputs, said_gemm, f"line {failure.first_line:,}")
+        if decoded is None:
+            seen.left[OLDER] += 1
+            continue
+        gemm, tactic = decoded
         again = f" and {plural(failure.count - 1, 'more line')}" if failure.count > 1 else ""
         detail = (
             f"{file_name(path)} line {failure.first_line:,}{again}: tactic {number} (GEMM{gemm} {tactic})"
@@ -124,6 +128,8 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
                 detail=detail,
             )
         )
+    if not findings:
+        raise ImportFault(_nothing(seen))
     return Imported(
         arch=arch,
         stack={**claims.stack, "flashinfer": version},
@@ -197,13 +203,17 @@ def _arch(seen: _Seen) -> str | None:
     return arches.pop() if len(arches) == 1 else None
 
 
+def _nothing(seen: _Seen) -> str:
+    return " ".join(["names no fused MoE tactic that failed.", *_notes(seen)]).rstrip(".")
+
+
 def _notes(seen: _Seen) -> tuple[str, ...]:
     left = seen.left.most_common()
     notes = [f"{plural(count, 'failed tactic')} {why}: not stored." for why, count in left]
     if seen.counted:
         notes.append(
-            f"{plural(seen.counted, 'skipped tactic')} only counted in the log: FLASHINFER_LOGGING_LEVEL=debug"
-            " makes FlashInfer name them."
+            f"{plural(seen.counted, 'skipped tactic')} only counted in the log: FlashInfer names them with"
+            " FLASHINFER_LOGGING_LEVEL=debug."
         )
     return tuple(notes)
 

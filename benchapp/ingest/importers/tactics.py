@@ -43,8 +43,11 @@ class Tactics:
     gemm1: Mapping[int, Tactic]
     gemm2: Mapping[int, Tactic]
 
-    def decode(self, number: int, gemm: int | None = None) -> tuple[int, Tactic]:
-        """(GEMM, variant) of an id; `gemm` where the file names it. Raises UnknownTactic."""
+    def decode(self, number: int, gemm: int | None = None) -> tuple[int, Tactic] | None:
+        """(GEMM, variant) of an id; `gemm` where the file names it. Raises UnknownTactic.
+
+        None for an id between those listed: a kernel of an older architecture, which surveys leave out.
+        """
         both = {1: self.gemm1, 2: self.gemm2}
         found = [which for which in ((gemm,) if gemm else (1, 2)) if number in both[which]]
         if len(found) == 1:
@@ -54,11 +57,19 @@ class Tactics:
                 f"tactic {number} is in both GEMMs of FlashInfer {self.version}, and the file does not say"
                 " which"
             )
+        if self._between(number, gemm):
+            return None
         of = f"GEMM{gemm} of " if gemm else ""
         raise UnknownTactic(
             f"tactic {number:,} is out of range: {of}FlashInfer {self.version} on {self.arch} has"
             f" {self._range(gemm)} for {self.inputs}"
         )
+
+    def _between(self, number: int, gemm: int | None) -> bool:
+        """Whether GEMM1 ++ GEMM2 has this id, though nothing is listed under it."""
+        ids = range(max((*self.gemm1, *self.gemm2), default=-1) + 1)
+        second = min(self.gemm2, default=len(ids))
+        return number in {1: ids[:second], 2: ids[second:]}.get(gemm or 0, ids)
 
     def _range(self, gemm: int | None) -> str:
         ids = sorted({1: self.gemm1, 2: self.gemm2}[gemm] if gemm else {*self.gemm1, *self.gemm2})

@@ -43,7 +43,7 @@ def test_listed_tactics_do_not_initialise(tmp_path: Path):
         ({GEMM2: 15}, "expected a list"),
         ({GEMM2: [[1, 2]]}, "expected a number as a fused MoE tactic, found a list"),
         ({}, "names no fused MoE tactic"),
-        ({"other::Runner": [1]}, "names no fused MoE tactic; 1 tactic of other operations (other::Runner)"),
+        ({"other::Runner": [1]}, "names no fused MoE tactic. 1 tactic of other operations (other::Runner)"),
         ([], "expected an object 'invalid_tactics'"),
     ],
 )
