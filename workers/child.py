@@ -101,6 +101,7 @@ def run(
     extra_environment: Mapping[str, str],
     lease: int | None = None,
     progress: Path | None = None,
+    niceness: int = 0,
 ) -> None:
     """Run `command` in `folder` to its end. Main thread only, since the child dies with its parent thread.
 
@@ -109,6 +110,11 @@ def run(
     """
     log = folder / "log"
     parent = os.getpid()
+
+    def prepare() -> None:
+        os.nice(niceness)
+        die_with_parent(signal.SIGKILL, parent)
+
     with log.open("ab") as output:
         child = subprocess.Popen(
             list(command),
@@ -119,7 +125,7 @@ def run(
             stderr=subprocess.STDOUT,
             start_new_session=True,
             pass_fds=() if lease is None else (lease,),
-            preexec_fn=lambda: die_with_parent(signal.SIGKILL, parent),
+            preexec_fn=prepare,
         )
         start = output.tell()
     printed = _Tail(log, start)

@@ -30,6 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 BUILD_TIMEOUT_S = 3600.0
 #: Of a background run, from claim to document: full compiles take minutes a kernel.
 BACKGROUND_TIMEOUT_S = 24 * 3600.0
+BACKGROUND_NICENESS = 10
 TIMEOUT_S = 3600.0
 #: Of a background run, from claim to document: full compiles take minutes a kernel.
 BACKGROUND_TIMEOUT_S = 24 * 3600.0
@@ -133,6 +134,7 @@ def _measure(run: Run, folder: Path) -> Path:
         python, arguments, alone = _environment(run, folder), _gemm(run, folder), True
     document = folder / "document.json"
     progress = folder / "progress"
+    background = run.priority < actions.BACKGROUND
     try:
         with _cores(tick, alone=alone) as descriptor:
             child.run(
@@ -147,11 +149,12 @@ def _measure(run: Run, folder: Path) -> Path:
                     str(progress),
                 ],
                 folder=folder,
-                timeout_s=BACKGROUND_TIMEOUT_S if run.priority < actions.BACKGROUND else TIMEOUT_S,
+                timeout_s=BACKGROUND_TIMEOUT_S if background else TIMEOUT_S,
                 tick=tick,
                 extra_environment=_extra(folder),
                 lease=descriptor,
                 progress=progress,
+                niceness=BACKGROUND_NICENESS if background else 0,
             )
     except (LostError, StoppingError, YieldError):
         # it ended in the last second: a document is renamed into place, so what is there is whole

@@ -109,6 +109,7 @@ def test_a_background_run_makes_way_for_a_better_one_and_comes_again(worker: Lau
     control()
     background = ask(priority=-10, seconds=600)
     child = child_of(background.pk)
+    assert os.getpriority(os.PRIO_PROCESS, child) == 10
     becomes(ask(document=good_document()), State.DONE)
     assert not alive(child)
     until(lambda: background.attempts.count() == 2, what="its second attempt")
