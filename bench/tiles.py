@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.result import Result, Skipped, timed
+from bench.result import Result, timed
 from bench.stand import Stand
-from workers.bench.cli import COMMANDS
 
 ARCH, FIRST = "sm120", "0.6.3"
 VERSIONS = (
@@ -23,7 +22,7 @@ COLD_LIMIT, TEN_LIMIT, EXPLORE_LIMIT, AGAIN_LIMIT = 240.0, 900.0, 300.0, 5.0
 CONFIGURATIONS = 300
 
 
-def run(stand: Stand) -> Iterator[Result | Skipped]:
+def run(stand: Stand) -> Iterator[Result]:
     """Minutes: every version is fetched and compiled, by one compiler at a time."""
     shared = _cache(stand, "shared")
     versions = VERSIONS[: stand.size(len(VERSIONS), 2)]
@@ -51,23 +50,17 @@ def run(stand: Stand) -> Iterator[Result | Skipped]:
     yield _exploration(stand, shared)
 
 
-def _exploration(stand: Stand, cache: Path) -> Result | Skipped:
-    what = f"{CONFIGURATIONS} configurations of the explorer, CPU"
-    if "explore" not in COMMANDS:
-        return Skipped(what, "there is no explorer yet")
-    document = _survey(stand, cache, "explore", FIRST)
-    tiles = {
-        tuple(str(finding[name]) for name in _IDENTITY)
-        for finding in document["evidence"]
-        if finding["stage"] == "compiled"
-    }
-    if not tiles:
-        return Skipped(what, "the explorer compiled nothing")
-    spent = document["costs"]["cpu_seconds"] / len(tiles) * CONFIGURATIONS
-    return Result(what, spent, "limit", EXPLORE_LIMIT, f"scaled from {len(tiles)}")
-
-
-_IDENTITY = ("family", "inputs", "output", "tile", "cluster", "fusion", "swap_ab", "schedule")
+def _exploration(stand: Stand, cache: Path) -> Result:
+    wanted = stand.size(CONFIGURATIONS, 20)
+    document = _survey(stand, cache, "explore", FIRST, "--limit", str(wanted))
+    compiled = sum(finding["stage"] == "compiled" for finding in document["evidence"])
+    return Result(
+        f"{wanted} configurations of the explorer, CPU",
+        document["costs"]["cpu_seconds"],
+        "limit",
+        EXPLORE_LIMIT * wanted / CONFIGURATIONS,
+        f"{compiled} answers",
+    )
 
 
 def _cache(stand: Stand, name: str) -> Path:
@@ -79,13 +72,13 @@ def _cache(stand: Stand, name: str) -> Path:
     return cache
 
 
-def _survey(stand: Stand, cache: Path, command: str, version: str) -> dict[str, Any]:
+def _survey(stand: Stand, cache: Path, command: str, version: str, *more: str) -> dict[str, Any]:
     out = stand.home / "document.json"
     print(f"  {command} {version}", file=sys.stderr, flush=True)
     ended = subprocess.run(
         [
             *(sys.executable, "-m", "workers.bench", command, "--flashinfer", version, "--arch", ARCH),
-            *("--cache", str(cache), "--jobs", "1", "--out", str(out)),
+            *("--cache", str(cache), "--jobs", "1", "--out", str(out), *more),
         ],
         check=False,
         capture_output=True,
