@@ -19,6 +19,12 @@ FIGURES = (
 )  # fmt: skip
 #: Characters of a finding's own words that a rung shows.
 DETAIL_SHOWN = 400
+_FAILED_LOOKS = {
+    "incorrect": ("wrong", "≠"),
+    "not_supported": ("none", "–"),
+    "no_dispatch": ("lost", "○"),
+    "no_candidate": ("lost", "◌"),
+}
 #: Stages that need a GPU.
 ON_DEVICE = (Stage.INITIALISED, Stage.RAN, Stage.CORRECT)
 
@@ -39,7 +45,11 @@ class Told:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rung:
-    """One stage: `state` is yes, no, wrong, none (not supported) or open; `why` says why `decider` counts."""
+    """One stage, and the finding that decides it; `why` says why that one counts.
+
+    `state` is yes, no, wrong (an incorrect result), lost (the sources name it in one place and not in
+    another), none (not supported) or open.
+    """
 
     stage: str
     state: str
@@ -61,9 +71,8 @@ class Rung:
 
     @property
     def outcome(self) -> str:
-        return {"yes": "passed", "no": "failed", "wrong": "failed", "none": "not supported"}.get(
-            self.state, ""
-        )
+        outcomes = {"yes": "passed", "open": "", "none": "not supported"}
+        return outcomes.get(self.state, "failed")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,7 +131,7 @@ def _listed(stage: Stage, listing: Listing) -> Rung:
         if listing.candidate:
             ids = says.tactics(listing)
             return Rung(stage, "yes", "●", ids or says.PASSED[stage], tactics=bool(ids))
-        return Rung(stage, "open", "○", says.FAILED["no_candidate"])
+        return Rung(stage, *_FAILED_LOOKS["no_candidate"], says.FAILED["no_candidate"])
     held = [
         word
         for word, there in (("dispatch table", listing.dispatched), ("instantiated", listing.instantiated))
@@ -131,7 +140,8 @@ def _listed(stage: Stage, listing: Listing) -> Rung:
     if len(held) == 2:
         return Rung(stage, "yes", "●", "in the dispatch table, instantiated")
     lacks = "instantiated, but not in the dispatch table" if listing.instantiated else "not instantiated"
-    return Rung(stage, "open", "○", lacks if held else "neither in the dispatch table nor instantiated")
+    said = lacks if held else "neither in the dispatch table nor instantiated"
+    return Rung(stage, *_FAILED_LOOKS["no_dispatch"], said)
 
 
 def _rung(decider: Evidence, others: Sequence[Evidence], listing: Listing | None, left_out: int) -> Rung:
@@ -149,7 +159,7 @@ def _rung(decider: Evidence, others: Sequence[Evidence], listing: Listing | None
         glyph=glyph,
         note=note,
         decider=Told(
-            decider, look, glyph, note, says.source(decider), detail="" if broken else _detail(decider)
+            decider, look, glyph, note, says.source(decider), detail="" if broken or ids else _detail(decider)
         ),
         why=_why(decider, others),
         telling=bool(conflicts) or any(_weight(other) < _weight(decider) for other in others),
@@ -165,7 +175,7 @@ def _rung(decider: Evidence, others: Sequence[Evidence], listing: Listing | None
 def _look(finding: Evidence) -> tuple[str, str]:
     if finding.passed:
         return "yes", "●"
-    return {"incorrect": ("wrong", "≠"), "not_supported": ("none", "–")}.get(finding.reason, ("no", "▲"))
+    return _FAILED_LOOKS.get(finding.reason, ("no", "▲"))
 
 
 def _told(finding: Evidence, decider: Evidence) -> Told:
@@ -181,9 +191,10 @@ def _told(finding: Evidence, decider: Evidence) -> Told:
 
 
 def _detail(finding: Evidence) -> str:
-    """A finding's own words; of what passed here they add nothing, and of sizes the line says all."""
-    wanted = finding.source == "imported" or (not finding.passed and finding.need_bytes is None)
-    return finding.detail[:DETAIL_SHOWN] if wanted else ""
+    """A finding's own words, where they say more than the line does: that names a shortfall already."""
+    shortfall = (finding.need_bytes or 0) - (finding.limit_bytes or 0)
+    said = shortfall > 0 and finding.detail.startswith(f"{shortfall:,} B more ")
+    return "" if said else finding.detail[:DETAIL_SHOWN]
 
 
 def _newest_of_each(told: Sequence[Told]) -> list[Told]:

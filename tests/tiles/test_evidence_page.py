@@ -76,7 +76,7 @@ def test_sources_that_list_a_tile_answer_where_no_finding_does(client, surveyed)
     document = survey("0.7.0", "4.5.0", [finding], day=2)
     store(dataclasses.replace(document, listings=(listing((), candidate=False, dispatched=False),)))
     page = evidence(client, "0.7.0")
-    assert (rung(page, "candidate").glyph, rung(page, "dispatched").glyph) == ("○", "○")
+    assert (rung(page, "candidate").glyph, rung(page, "dispatched").glyph) == ("◌", "○")
     assert rung(page, "dispatched").note == "instantiated, but not in the dispatch table"
     assert rung(page, "fits").note == "not tested beyond here"
 

@@ -188,7 +188,7 @@ def test_any_parts_make_a_bar_without_gaps_inside_the_drawing(parts, more, limit
         assert part.x == pytest.approx(at, abs=0.6)
         at = part.x + part.width
     assert at <= BAR_WIDTH + 0.6 and bar.limit_x <= BAR_WIDTH
-    assert [tick for tick in bar.ticks if not 0 < tick < BAR_WIDTH] == []
+    assert [tick for tick in bar.ticks if not 0 <= tick <= BAR_WIDTH] == []
 
 
 @pytest.mark.parametrize(("need", "limit"), [(None, LIMIT), (NEED, None), (0, LIMIT)])
