@@ -8,7 +8,7 @@ from benchapp.tiles.fates import GLYPHS, LOOKS, Fate, Variant
 from benchapp.tiles.listings import Listed
 from benchapp.tiles.models import Tile, Verdict
 from benchapp.tiles.queries import Column, variant_of
-from benchapp.tiles.words import cell
+from benchapp.tiles.words import cell, signed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,6 +20,11 @@ class Cell:
     text: str
     title: str
     href: str
+
+    @property
+    def margin(self) -> str:
+        """Bytes to spare or short with their sign, where there is room for it."""
+        return signed(self.variant.margin_bytes)
 
     @property
     def classes(self) -> str:

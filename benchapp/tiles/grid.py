@@ -15,7 +15,7 @@ from benchapp.tiles.listings import Key, Listed, key_of
 from benchapp.tiles.matrix import severity
 from benchapp.tiles.models import Stage, Verdict
 from benchapp.tiles.queries import MOST_TOLD, Column, Narrow, Selection, tiles_of
-from benchapp.tiles.words import listed, size
+from benchapp.tiles.words import listed, signed
 
 #: So many variants of a tile are drawn glyph by glyph; more are counted.
 MOST_GLYPHS = 6
@@ -46,9 +46,7 @@ class Place:
 
     @property
     def margin(self) -> str:
-        if self.margin_bytes is None:
-            return ""
-        return f"−{size(-self.margin_bytes)}" if self.margin_bytes < 0 else f"+{size(self.margin_bytes)}"
+        return signed(self.margin_bytes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -25,7 +25,9 @@ from benchapp.tiles.queries import (
 )
 from benchapp.tiles.words import changes
 
-#: From so many columns on, cells are drawn narrow, and then narrower.
+#: Up to so many columns, cells have room for their margins; from so many on they are drawn narrow, and then
+#: narrower.
+WIDE_UP_TO = 9
 NARROW_FROM = 32
 TIGHT_FROM = 42
 
@@ -74,6 +76,8 @@ class Matrix:
     @property
     def density(self) -> str:
         number = len(self.columns)
+        if number <= WIDE_UP_TO:
+            return "wide"
         return "narrow tight" if number >= TIGHT_FROM else "narrow" if number >= NARROW_FROM else ""
 
 
@@ -114,7 +118,7 @@ def matrix(
     )
     return Matrix(
         columns,
-        bands if any(cutlass for cutlass, _ in bands) else (),
+        bands if any(column.cutlass != column.version for column in columns) else (),
         tuple(groups),
         hidden,
         Bounds(len(tiles), total, len(columns), len(every_release)),

@@ -17,6 +17,7 @@ from benchapp.tiles.models import Evidence, Stage, Tile, Verdict
 PACKAGE = "flashinfer"
 #: The architecture whose tiles are in doubt most often comes first, where any of it were surveyed.
 FIRST_ARCH = "sm120"
+FIRST_INPUTS = "nvfp4xnvfp4"
 #: How a survey fails whose version cannot be had.
 NOT_THERE = frozenset({"unknown_version", "no_wheel"})
 _ROW_ORDER = ("m", "n", "k", "cluster", "schedule", "-fusion", "swap_ab", "pk")
@@ -60,7 +61,8 @@ class Narrow:
 
     def __str__(self) -> str:
         swap = {None: "", True: "swap", False: "no swap"}[self.swap_ab]
-        words = [f"K {self.k}" if self.k else "", (self.fusion or "").lower(), swap, self.schedule or ""]
+        fusion = f"fusion {self.fusion.lower()}" if self.fusion else ""
+        words = [f"K {self.k}" if self.k else "", fusion, swap, self.schedule or ""]
         return ", ".join(filter(None, words))
 
 
@@ -97,11 +99,11 @@ def facets() -> list[Facet]:
 
 
 def selections(of: Sequence[Facet]) -> list[Selection]:
-    """Every selection that holds tiles, the fullest first."""
+    """Every selection that holds tiles, the fullest first; of equals FIRST_INPUTS."""
     tiles: dict[Selection, int] = defaultdict(int)
     for facet in of:
         tiles[facet.selection] += facet.tiles
-    return sorted(tiles, key=lambda selection: (-tiles[selection], dataclasses.astuple(selection)))
+    return sorted(tiles, key=lambda of: (-tiles[of], of.inputs != FIRST_INPUTS, dataclasses.astuple(of)))
 
 
 def surveyed() -> dict[tuple[str, str], set[str]]:

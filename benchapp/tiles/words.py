@@ -73,6 +73,13 @@ def size(number: int) -> str:
     return f"{number:,} B"
 
 
+def signed(margin: int | None) -> str:
+    """ "+3,072 B" to spare, "−1,024 B" short; "" where unknown."""
+    if margin is None:
+        return ""
+    return f"−{size(-margin)}" if margin < 0 else f"+{size(margin)}"
+
+
 def cell(variant: Variant) -> str:
     """One cell for who sees neither colour nor shape: rung, bytes to spare or short, stages, spills, tier."""
     margin = variant.margin_bytes
@@ -103,8 +110,9 @@ def summary(
 ) -> Summary:
     """What a reader should take away about one release; `variants` are all that the release holds.
 
-    `among` names the filters that narrow them, `tactics` is a sentence about the release's tactic ids. With
-    `counts_only` the variants need neither tile nor bytes, and no reasons are given.
+    `among` names the filters that narrow them; then no reasons are given, since those need what is left out.
+    `tactics` is a sentence about the tactic ids. With `counts_only` the variants need neither tile nor bytes,
+    and no reasons are given either.
     """
     if not variants or all(variant.fate is Fate.UNTESTED and not variant.stage for variant in variants):
         of = f" ({among})" if among else ""
@@ -114,7 +122,7 @@ def summary(
     named = version if package == "FlashInfer" else f"{package} {version}"
     return Summary(
         f"In {named}{f', with {among}' if among else ''}, {_tally(variants)}.",
-        (*([tactics] if tactics else []), *(() if counts_only else _because(variants))),
+        (*([tactics] if tactics else []), *(() if counts_only or among else _because(variants))),
         (
             _depth(variants),
             "More survivors do not mean more speed: which variant is fastest takes a measurement.",

@@ -7,7 +7,7 @@ import dataclasses
 from benchapp.ingest.actions import ingest
 from benchapp.runs.actions import receive
 from benchapp.runs.models import Document as Row
-from workers.bench.document import Document, Finding, Target
+from workers.bench.document import Document, Finding, Listing, Target
 
 LIMIT = 101_376
 FAMILY = "moe_grouped_gemm"
@@ -69,7 +69,48 @@ def never_dispatched(tile, fusion="none", swap=False):
     return [candidate, refused]
 
 
-def survey(version, cutlass, findings, *, arch="sm120", day=1):
+def never_offered(tile, fusion="none", swap=False, *, stages=2, need=80_000):
+    candidate, *further = variant(tile, fusion, swap, stages, need)
+    return [dataclasses.replace(candidate, passed=False, reason="no_candidate"), *further]
+
+
+def on_device(one, stage, reason=None, *, chosen_for=None):
+    """A variant's findings, and one of the device above them."""
+    told = dataclasses.replace(
+        one[-1], stage=stage, passed=reason is None, reason=reason, source="device", tier=None, log=None
+    )
+    return [*one, dataclasses.replace(told, chosen_for=chosen_for)]
+
+
+def compiled_in_full(one, spill_store_bytes):
+    """The same findings at tier full."""
+    return [
+        dataclasses.replace(
+            finding,
+            tier="full" if finding.tier else None,
+            spill_store_bytes=spill_store_bytes if finding.stage == "compiled" else None,
+        )
+        for finding in one
+    ]
+
+
+def listing(tile, fusion, swap, tactics, *, candidate=True, dispatched=True, instantiated=True):
+    return Listing(
+        family=FAMILY,
+        inputs="nvfp4xnvfp4",
+        tile=tile,
+        cluster=(1, 1, 1),
+        fusion=fusion,
+        swap_ab=swap,
+        schedule="auto",
+        candidate=candidate,
+        dispatched=dispatched,
+        instantiated=instantiated,
+        tactics=tactics,
+    )
+
+
+def survey(version, cutlass, findings, *, arch="sm120", day=1, listings=()):
     return Document(
         kind="tiles",
         command=("python", "-m", "workers.bench", "tiles", "--flashinfer", version, "--arch", arch),
@@ -78,6 +119,7 @@ def survey(version, cutlass, findings, *, arch="sm120", day=1):
         target=Target(kind="arch", arch=arch),
         stack={"flashinfer": version, "cutlass": cutlass, "nvcc": "13.0.88"},
         evidence=tuple(findings),
+        listings=tuple(listings),
         logs={"unit.log": LOG},
     )
 

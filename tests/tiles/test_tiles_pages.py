@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 
@@ -17,7 +18,18 @@ from benchapp.tiles import queries
 from benchapp.tiles.exports import PIECE_CHARACTERS
 from benchapp.tiles.models import EvidenceLog, Tile, Verdict
 from tests.querycount import at_most
-from tests.tiles.surveys import IN_0_6_3, findings_of, never_dispatched, store, survey
+from tests.tiles.surveys import (
+    IN_0_6_3,
+    compiled_in_full,
+    findings_of,
+    listing,
+    never_dispatched,
+    never_offered,
+    on_device,
+    store,
+    survey,
+    variant,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -84,15 +96,204 @@ def test_a_page_full_of_variants_and_versions_stays_within_its_queries(client):
     for minor in range(8):
         store(
             survey(
-                f"0.9.{minor}", "4.5.0", findings_of([(t, f, bool(s), g, n) for t, f, s, g, n in variants])
+                f"0.9.{minor}",
+                "4.5.0",
+                findings_of([(t, f, bool(s), g, n) for t, f, s, g, n in variants]),
+                listings=[listing(t, f, bool(s), ((2, at),)) for at, (t, f, s, _, _) in enumerate(variants)],
             )
         )
-    with at_most(12):
-        page = client.get("/tiles/")
-    assert sum(len(group.rows) for group in page.context["matrix"].groups) == 60
+    store_explored("4.5.0")
+    pages = {}
+    for view in ("versions", "grid", "funnel"):
+        with at_most(15):
+            pages[view] = client.get(f"/tiles/?view={view}&version=0.9.3")
+    assert sum(len(group.rows) for group in pages["versions"].context["matrix"].groups) == 60
+    bands = pages["grid"].context["grid"].bands
+    assert [len(p.cells) for band in bands for _, row in band.rows for p in row if p.href] == [4] * 15
+    assert len(pages["funnel"].context["funnel"]) == 8
     tile = Tile.objects.earliest("pk")
-    with at_most(8):
+    with at_most(10):
         assert client.get(f"/tiles/{tile.pk}/0.9.3/").status_code == 200
+
+
+def store_explored(cutlass, family="explored_grouped_gemm"):
+    """What an exploration of a CUTLASS release writes: two sizes that no release ships, one too big."""
+    fitting = variant((256, 256, 128), "none", False, 2, 90_112)
+    too_big = variant((256, 512, 128), "none", False, 2, 170_000)
+    found = [
+        dataclasses.replace(finding, family=family)
+        for finding in compiled_in_full([*fitting, *too_big], 2_920)
+    ]
+    document = survey("", cutlass, found, day=9)
+    return store(dataclasses.replace(document, stack={"cutlass": cutlass, "nvcc": "13.0.88"}))
+
+
+def test_the_grid_pools_a_tile_and_says_what_holds_and_what_fails(client, surveyed):
+    page = client.get("/tiles/?view=grid&version=0.6.3")
+    found = page.context["grid"]
+    assert found.ns == (128, 256) and [band.k for band in found.bands] == [128, 256, 512]
+    places = {
+        (place.m, place.n, place.k): place for band in found.bands for _, row in band.rows for place in row
+    }
+    big = places[128, 256, 128]
+    assert "mixed" in big.classes and big.margin == "−1,024 B" and big.stages == "2–3 stages"
+    assert [glyph for glyph, _ in big.glyphs] == ["●", "●", "▲", "●"] and big.kinds == ("types",)
+    assert big.title == (
+        "128×256×128 in 0.6.3: 3 of 4 variants fit; "
+        "finalize does not fit, short by 1,024 B, 3 stages, types tier"
+    )
+    assert places[128, 128, 512].look == "absent" and not places[128, 128, 512].href
+    assert places[256, 256, 128].look == "empty" and "nobody has looked" in places[256, 256, 128].title
+    assert (
+        found.telling == "128x256x128@0.6.3"
+        and f'hx-get="{big.href}"'.replace("&", "&amp;") in page.content.decode()
+    )
+
+
+def test_switches_narrow_the_grid_to_one_variant_and_the_words_with_it(client, surveyed):
+    page = client.get("/tiles/?view=grid&version=0.6.3&fusion=finalize&swap=no&k=128")
+    [band] = page.context["grid"].bands
+    alone = band.rows[0][1][1]
+    assert alone.href == f"/tiles/{overflowing().pk}/0.6.3/" and alone.name == f"{overflowing().pk}@0.6.3"
+    assert (
+        "In 0.6.3, with K 128, fusion finalize, no swap, 1 of 3 variants fit; two miss"
+        in page.content.decode()
+    )
+    rows = page.client.get("/tiles/?version=0.6.3&fusion=finalize&swap=no&k=128").context["matrix"].groups
+    assert [group.shape for group in rows] == ["128×128×128", "128×256×128", "256×128×128"]
+
+
+def test_a_place_of_the_grid_lists_its_variants(client, surveyed):
+    whole = client.get("/tiles/at/128x256x128/0.6.3/").content.decode()
+    assert "3 of 4 fit" in whole and "102,400" in whole and "<html" in whole
+    assert "view=grid" in whole and "cell=128x256x128%400.6.3" in whole
+    part = client.get("/tiles/at/128x256x128/0.6.3/?fusion=none", headers={"HX-Request": "true"})
+    assert "2 of 2 fit" in part.content.decode() and "<html" not in part.content.decode()
+    for nowhere in ("1x1x1/0.6.3", "128x256x128/9.9.9", f"{2**40}x{2**70}x1/0.6.3"):
+        assert client.get(f"/tiles/at/{nowhere}/").status_code == 404
+
+
+def test_one_address_holds_the_view_and_every_filter(client, surveyed):
+    page = client.get("/tiles/?version=0.6.3&fusion=finalize").content.decode()
+    assert 'href="/tiles/?view=grid&amp;version=0.6.3&amp;fusion=finalize"' in page
+    grid = client.get("/tiles/?view=grid&version=0.6.3&fusion=finalize").content.decode()
+    assert '<input type="hidden" name="view" value="grid"' in grid
+    assert 'href="/tiles/?version=0.6.3&amp;fusion=finalize"' in grid
+    funnel = client.get("/tiles/?view=funnel&version=0.6.3&fusion=finalize").content.decode()
+    assert 'id="funnel-title"' in funnel and 'name="fusion" value="finalize"' in funnel
+
+
+def test_why_not_bigger_stands_under_matrix_and_grid(client, surveyed):
+    for view in ("versions", "grid"):
+        page = client.get(f"/tiles/?view={view}&version=0.6.3").content.decode()
+        assert "Why not bigger?" in page and "one epilogue, finalize, by 1,024\u00a0B" in page.replace(
+            "1,024 B", "1,024\u00a0B"
+        )
+        assert "170.7 MAC" in page
+
+
+def test_explored_families_have_cutlass_releases_as_columns_and_feed_the_paragraph(client, surveyed):
+    store_explored("4.2.1")
+    page = client.get("/tiles/?family=explored_grouped_gemm")
+    found = page.context["matrix"]
+    assert [column.version for column in found.columns] == ["4.2.1"] and found.bands == ()
+    assert "In CUTLASS 4.2.1, 1 of 2 variants fit" in page.content.decode()
+    assert "Fitting is no good news beside heavy spills (up to 2,920 B a thread)" in page.content.decode()
+    shipped = client.get("/tiles/?version=0.6.3").content.decode()
+    assert "CUTLASS 4.2.1 can build it: 90,112 B at 2 stages, which fits and spills 2,920 B" in shipped
+
+
+def imported(finding):
+    return dataclasses.replace(finding, source="imported", tier=None, log=None)
+
+
+@pytest.fixture
+def many_fates():
+    tile, other = (128, 128, 128), (128, 64, 128)
+    found = [
+        *on_device(variant(tile, "none", False, 3, 90_000), "correct", "incorrect", chosen_for="m=16"),
+        *on_device(variant(tile, "none", True, 3, 90_000), "correct", chosen_for="m=32"),
+        *compiled_in_full(variant(tile, "finalize", False, 3, 90_000), 2_920),
+        *never_offered(other),
+        imported(variant(other, "none", True, 3, 90_000)[-1]),
+    ]
+    listings = [
+        listing(tile, "none", False, ((1, 3), (2, 11))),
+        listing(tile, "none", True, ((1, 4), (2, 12))),
+        listing(tile, "finalize", False, ((2, 13),)),
+        listing(other, "none", False, (), candidate=False),
+        listing((128, 128, 512), "none", False, ((1, 5), (2, 14)), dispatched=False, instantiated=False),
+    ]
+    store(survey("0.6.9", "4.4.2", found, listings=listings))
+
+
+def test_cells_say_chosen_spills_source_and_tactics(client, many_fates):
+    page = client.get("/tiles/")
+    cells = {
+        (group.shape, row.epilogue): row.cells[0]
+        for group in page.context["matrix"].groups
+        for row in group.rows
+    }
+    wrong = cells["128×128×128", "none"]
+    assert {"incorrect", "chosen", "by-device"} <= set(wrong.classes.split())
+    assert wrong.title == (
+        "128×128×128 none in 0.6.9: chosen by an autotuner, wrong result, 11,376 B to spare, "
+        "3 stages, on a GPU; GEMM1 3, GEMM2 11"
+    )
+    assert {"survived", "by-full", "spills", "heavy"} <= set(cells["128×128×128", "finalize"].classes.split())
+    assert "spills 2,920 B, full tier" in cells["128×128×128", "finalize"].text
+    assert cells["128×64×128", "none"].glyph == "◌" and cells["128×64×128", "none"].look == "nocandidate"
+    assert "by-imported" in cells["128×64×128", "none · swap"].classes
+    assert (
+        page.context["matrix"].telling == f"{Tile.objects.get(n=128, fusion='none', swap_ab=False).pk}@0.6.9"
+    )
+    text = page.content.decode()
+    assert (
+        "An autotuner chose what computes wrong results, and it is not to be used: 128×128×128 none." in text
+    )
+    assert (
+        "Of its 7 tactics (3 for GEMM1, 4 for GEMM2), three fit; two compute wrong results and two are never"
+        in text
+    )
+
+
+def test_exports_carry_every_field(client, many_fates):
+    rows = {
+        (r["n"], r["fusion"], r["swap_ab"]): r
+        for r in csv.DictReader(io.StringIO(export(client, "format=csv")))
+    }
+    wrong, spilling = rows["128", "none", "False"], rows["128", "finalize", "False"]
+    assert (wrong["source"], wrong["chosen"], wrong["gemm1_tactics"], wrong["gemm2_tactics"]) == (
+        "device", "True", "3", "11",
+    )  # fmt: skip
+    assert (spilling["tier"], spilling["spill_store_bytes"], spilling["candidate"]) == (
+        "full",
+        "2920",
+        "True",
+    )
+    assert (
+        rows["64", "none", "False"]["candidate"] == "False"
+        and rows["64", "none", "False"]["fate"] == "no-candidate"
+    )
+    assert {"predicted_stages", "predicted_bytes", "schedule", "cluster"} <= set(wrong)
+
+
+def test_exports_take_the_newest_prediction(client):
+    tile = (128, 128, 128)
+    for day, predicted in ((1, 80_000), (2, 88_000)):
+        found = variant(tile, "none", False, 3, 90_000)
+        found[-1] = dataclasses.replace(found[-1], predicted_stages=3, predicted_bytes=predicted)
+        store(survey("0.6.9", "4.4.2", found, day=day))
+    [cell] = json.loads(export(client, "format=json"))["cells"]
+    assert (cell["predicted_stages"], cell["predicted_bytes"], cell["need_bytes"]) == (3, 88_000, 90_000)
+
+
+def test_imported_findings_alone_make_no_survey(client):
+    store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3)))
+    store(survey("0.6.4", "4.2.1", [imported(variant((128, 128, 128), "none", False, 3, 90_000)[-1])]))
+    rows = [row for group in client.get("/tiles/").context["matrix"].groups for row in group.rows]
+    assert rows[0].cells[1].classes == "survived by-imported"
+    assert {row.cells[1].look for row in rows[1:]} == {"untested"}
 
 
 def test_nothing_stored_reads_as_nothing_stored(client):
