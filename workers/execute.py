@@ -129,7 +129,7 @@ def _disk(error: OSError, folder: Path) -> tuple[str, str]:
 def _measure(run: Run, folder: Path) -> Path:
     tick = _Ticker(run)
     if run.kind == Run.Kind.TILES:
-        python, arguments, alone = Path(sys.executable), _survey(run), False
+        python, arguments, alone = Path(sys.executable), survey_arguments(run), False
     else:
         python, arguments, alone = _environment(run, folder), _gemm(run, folder), True
     document = folder / "document.json"
@@ -180,7 +180,8 @@ def _cores(tick: _Ticker, *, alone: bool) -> Iterator[int]:
         yield descriptor
 
 
-def _survey(run: Run) -> list[str]:
+def survey_arguments(run: Run) -> list[str]:
+    """What the bench of tiles is told."""
     cache = settings.HOME / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     tier = run.params.get("tier")

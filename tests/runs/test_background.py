@@ -17,6 +17,7 @@ from benchapp.runs.actions import Beat, Request
 from benchapp.runs.models import Attempt, Document, Job, Run, State
 from benchapp.runs.requests import DEEP_PRIORITY, request_exploration, request_survey
 from tests.tiles.surveys import survey, variant
+from workers.execute import survey_arguments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -194,3 +195,15 @@ def test_the_commands_ask_for_a_tier_and_for_an_exploration():
     call_command("explore", "--flashinfer", "0.6.3", "--arch", "sm120")
     asked = [run.params for run in Run.objects.order_by("id")]
     assert asked == [{"arch": "sm120", "tier": "full"}, {"arch": "sm120", "task": "explore"}]
+
+
+def test_the_bench_is_told_what_was_asked_for():
+    exploration, _ = request_exploration("0.6.3", "sm120", user=None, source=Job.Source.COMMAND)
+    where = ["--flashinfer", "0.6.3", "--arch", "sm120", "--cache"]
+    for run, command, more in (
+        (types("0.6.3"), "tiles", []),
+        (deep(), "tiles", ["--tier", "full"]),
+        (exploration, "explore", []),
+    ):
+        arguments = survey_arguments(run)
+        assert [arguments[0], *arguments[1:6], *arguments[7:]] == [command, *where, *more]
