@@ -25,7 +25,7 @@ class Kind:
 
 
 NEVER_DISPATCHED = Kind(
-    "Candidates never dispatched", "the autotuner tries them, and each try ends in “unsupported tile shape”"
+    "Candidates never dispatched", "the autotuner tries their ids, and no try ever launches such a kernel"
 )
 NEVER_INSTANTIATED = Kind(
     "Dispatched, never instantiated", "the dispatch names a kernel that the generator does not write"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchapp.tiles import words
-from benchapp.tiles.fates import Fate, Variant
+from benchapp.tiles.fates import Fate
 from benchapp.tiles.listed import Entry, Key
 
 
@@ -45,22 +45,8 @@ class Delta:
         return self.before is not None and self.before.variant.fate is Fate.SURVIVED
 
     @property
-    def margin_change(self) -> int | None:
-        """Bytes by which the margin grew; negative where less is left."""
-        return self._change(lambda variant: variant.margin_bytes)
-
-    @property
-    def need_change(self) -> int | None:
-        return self._change(lambda variant: variant.need_bytes)
-
-    @property
-    def spill_change(self) -> int | None:
-        return self._change(lambda variant: variant.spill_store_bytes)
-
-    def _change(self, read: Callable[[Variant], int | None]) -> int | None:
-        old = read(self.before.variant) if self.before else None
-        new = read(self.after.variant) if self.after else None
-        return None if old is None or new is None else new - old
+    def moved(self) -> str:
+        return moved_in_words(self.before, self.after)
 
 
 def compare(before: Mapping[Key, Entry], after: Mapping[Key, Entry]) -> list[Delta]:
@@ -83,49 +69,34 @@ def change_of(before: Entry | None, after: Entry | None) -> Change | None:
         return Change.FELL
     if was and after.passed(was):
         return Change.ROSE
-    return Change.MOVED if _figures(before) != _figures(after) else None
+    return Change.MOVED if moved_in_words(before, after) else None
 
 
-def _figures(entry: Entry) -> tuple[object, ...]:
-    variant = entry.variant
-    listed = entry.listing
-    return (
-        variant.stages,
-        variant.need_bytes,
-        variant.limit_bytes,
-        variant.failed_stage,
-        variant.reason,
-        entry.variant.spill_store_bytes,
-        (listed.gemm1_tactics, listed.gemm2_tactics) if listed else None,
-    )
-
-
-def moved_in_words(delta: Delta) -> str:
-    """What moved, e.g. "need −1,024 B, tactic ids 3, 8 → 2, 7"."""
-    before, after = delta.before, delta.after
+def moved_in_words(before: Entry | None, after: Entry | None) -> str:
+    """What moved, e.g. "need −1,024 B, tactic ids 3, 8 → 2, 7"; what one side does not know has not moved."""
     if before is None or after is None:
         return ""
+    was, now = before.variant, after.variant
     said = [
         f"{what} {change:+,} B".replace("-", "−")
         for what, change in (
-            ("need", delta.need_change),
-            ("margin", delta.margin_change),
-            ("spills", delta.spill_change),
+            ("need", _change(was.need_bytes, now.need_bytes)),
+            ("margin", _change(was.margin_bytes, now.margin_bytes)),
+            ("spills", _change(was.spill_store_bytes, now.spill_store_bytes)),
         )
         if change
     ]
-    if before.variant.spill_store_bytes != after.variant.spill_store_bytes and delta.spill_change is None:
-        said.append(" → ".join([f"spills {_measured(before)}", _measured(after)]))
-    if before.variant.stages != after.variant.stages:
-        said.append(f"pipeline stages {before.variant.stages or '?'} → {after.variant.stages or '?'}")
+    if _change(was.stages, now.stages):
+        said.append(f"pipeline stages {was.stages} → {now.stages}")
+    if was.reason and now.reason and was.reason != now.reason:
+        said.append(f"{was.reason.replace('_', ' ')} → {now.reason.replace('_', ' ')}")
     if before.listing and after.listing and before.tactics != after.tactics:
         said.append(f"tactic ids {ids(before.tactics)} → {ids(after.tactics)}")
     return ", ".join(said)
 
 
-def _measured(entry: Entry) -> str:
-    spilt = entry.variant.spill_store_bytes
-    return "not measured" if spilt is None else words.size(spilt)
+def _change(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
 
 
 def ids(tactics: Sequence[int]) -> str:
@@ -158,7 +129,7 @@ def flat(deltas: Sequence[Delta], from_: str, to: str) -> Iterator[dict[str, str
             **dataclasses.asdict(delta.key),
             "from": from_,
             "to": to,
-            "moved": moved_in_words(delta),
+            "moved": delta.moved,
         }
         for side, entry in (("before", delta.before), ("after", delta.after)):
             variant = entry.variant if entry else None

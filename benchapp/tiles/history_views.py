@@ -93,7 +93,7 @@ def difference(request: HttpRequest) -> HttpResponse:
     for change, heading in diff.HEADINGS.items():
         of_change = [delta for delta in deltas if delta.change is change]
         if of_change:
-            shown = [(delta, diff.moved_in_words(delta)) for delta in of_change[:MOST_DELTAS]]
+            shown = of_change[:MOST_DELTAS]
             groups.append((change, heading, shown, len(of_change), len(of_change) - len(shown)))
     shared = len(before.keys() & after.keys())
     context = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchapp.catalog.models import Release, Target
@@ -43,16 +43,22 @@ def sizes(arch: str) -> list[Size]:
     costs: dict[str, dict[str, Any]] = dict(documents)
     cutlass = dict(Release.objects.filter(package=PACKAGE).values_list("version", "cutlass"))
     return [
-        Size(version, cutlass.get(version, ""), *(_whole(costs[version].get(name)) for name in _COSTS))
+        Size(version, cutlass.get(version, ""), *(_first(costs[version], names) for names in _COSTS))
         for version in sorted(costs, key=version_order)
     ]
 
 
-_COSTS = ("wheel_bytes", "wheel_unpacked_bytes", "instantiations", "units")
+#: Names of each figure in a document's costs. What a version generates, else what was looked at of it.
+_COSTS = (
+    ("wheel_bytes",),
+    ("wheel_unpacked_bytes",),
+    ("generated_instantiations", "instantiations"),
+    ("generated_units", "units"),
+)
 
 
-def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _first(costs: Mapping[str, object], names: Sequence[str]) -> int | None:
+    return next((int(value) for name in names if isinstance(value := costs.get(name), int | float)), None)
 
 
 def headline(found: Sequence[Size]) -> str:

@@ -124,7 +124,7 @@ def test_a_diff_tells_falls_rises_and_losses():
         (256, "rose"),
     ]
     assert [delta.key.m for delta in diff.losses(deltas)] == [64, 128]
-    assert diff.moved_in_words(deltas[1]) == "need +199,000 B, margin −199,000 B"
+    assert deltas[1].moved == "need +199,000 B, margin −199,000 B"
 
 
 def _key(m):
@@ -320,3 +320,10 @@ def test_worth_trying_is_what_fits_and_nobody_ships(client, surveyed):
 
 def test_nothing_explored_reads_as_nothing_explored(client, surveyed):
     assert "No tiles have been explored" in client.get("/tiles/untried/").content.decode()
+
+
+def test_of_equally_full_selections_nvfp4_is_the_first(client, db):
+    found = findings_of(IN_0_6_3)
+    store(survey("0.6.3", "4.2.1", [*found, *(dataclasses.replace(f, inputs="mxfp8xmxfp4") for f in found)]))
+    for path in ("", "diff/", "tactics/"):
+        assert client.get(f"/tiles/{path}").context["selection"].inputs == "nvfp4xnvfp4"
