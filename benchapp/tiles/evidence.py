@@ -171,7 +171,7 @@ def cell_evidence(tile_id: int, version: str) -> CellEvidence | None:
         surveyed=version in surveyed[tile.arch],
         look=look,
         glyph=glyph,
-        said=words.cell(variant),
+        said=words.cell(dataclasses.replace(variant, chosen=False)),  # that has a badge of its own
         explanation=words.explain(variant, [one.variant for one in arranged.siblings]),
         rungs=ladder.rungs(here, verdict, listing, left_out),
         tiers=ladder.tiers(here),

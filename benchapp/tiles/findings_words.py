@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from benchapp.tiles.fates import HEAVY_SPILL_BYTES
 from benchapp.tiles.models import Evidence, Listing, Stage
 from benchapp.tiles.words import size
 
@@ -104,9 +105,11 @@ def _quoted(text: str) -> str:
 
 
 def tactics(listing: Listing) -> str:
-    """ "GEMM1 3 · GEMM2 11, 15": the ids that this version's autotuner knows the variant by."""
-    numbered = (("GEMM1", listing.gemm1_tactics), ("GEMM2", listing.gemm2_tactics))
-    return " · ".join(f"{gemm} {', '.join(map(str, ids))}" for gemm, ids in numbered if ids)
+    """ "GEMM1 3 · GEMM2 11, 15", of a dense GEMM "tactic 0": the ids an autotuner knows the variant by."""
+    numbered = [("GEMM1", listing.gemm1_tactics), ("GEMM2", listing.gemm2_tactics)]
+    if not listing.family.startswith("moe_"):
+        numbered = [("tactic", [*listing.gemm1_tactics, *listing.gemm2_tactics])]
+    return " · ".join(f"{name} {', '.join(map(str, ids))}" for name, ids in numbered if ids)
 
 
 def prediction(finding: Evidence) -> tuple[str, bool]:
@@ -174,14 +177,16 @@ def spills(finding: Evidence | None, fits: bool) -> tuple[str, str]:
     if not finding.spill_store_bytes and not finding.spill_load_bytes:
         return "No spills: what a thread works on stays in registers.", "survived"
     verb = "Fits" if fits else "Compiles"
+    stores = finding.spill_store_bytes
     loads = (
         "" if finding.spill_load_bytes is None else f" and {size(finding.spill_load_bytes)} of spill loads"
     )
-    return (
-        f"{verb}, with {size(finding.spill_store_bytes)} of spill stores{loads} a thread. "
-        "That is not good news: what spills travels through local memory in the main loop's way.",
-        "uncertain",
+    meant = (
+        "That is not good news: what spills travels through local memory in the main loop's way."
+        if stores >= HEAVY_SPILL_BYTES
+        else f"That is the worth of {-(-stores // 4)} registers; whether it costs time takes a measurement."
     )
+    return f"{verb}, with {size(stores)} of spill stores{loads} a thread. {meant}", "uncertain"
 
 
 def register_cap(threads: int) -> int:

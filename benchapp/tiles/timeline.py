@@ -115,10 +115,12 @@ def timeline(
                 current,
             )
         )
+    at = next((index for index, span in enumerate(spans) if span.current), len(spans))
+    start = min(at, max(0, len(spans) - MOST_RUNS))  # the newest, or from the present one on
     here = next(index for index, other in enumerate(releases) if other.pk == release.pk)
     return Timeline(
         steps=tuple(steps),
-        spans=tuple(spans[-MOST_RUNS:]),
+        spans=tuple(spans[start : start + MOST_RUNS]),
         more_spans=max(0, len(spans) - MOST_RUNS),
         untested=sum(not step.held and step.version not in surveyed for step in steps),
         earlier=next((step.version for step in reversed(steps[:here]) if step.held), ""),

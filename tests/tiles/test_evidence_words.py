@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchapp.tiles import findings_words as says
 from benchapp.tiles.budget import BAR_WIDTH, budget
-from benchapp.tiles.models import Evidence, Stage
+from benchapp.tiles.models import Evidence, Listing, Stage
 from workers.bench.document import Reason
 
 LIMIT = 101_376
@@ -100,6 +100,8 @@ def test_spills_beside_a_fit_are_not_good_news():
     said, look = says.spills(compiled(spill_store_bytes=3028, spill_load_bytes=2440), fits=True)
     assert said.startswith("Fits, with 3,028 B of spill stores and 2,440 B of spill loads a thread.")
     assert "not good news" in said and look == "uncertain"
+    said, look = says.spills(compiled(spill_store_bytes=64, spill_load_bytes=64), fits=True)
+    assert "the worth of 16 registers" in said and look == "uncertain"
 
 
 def test_no_spills_and_not_measured_are_told_apart():
@@ -194,3 +196,10 @@ def test_any_parts_make_a_bar_without_gaps_inside_the_drawing(parts, more, limit
 @pytest.mark.parametrize(("need", "limit"), [(None, LIMIT), (NEED, None), (0, LIMIT)])
 def test_without_need_or_limit_there_is_no_bar(need, limit):
     assert budget(need, limit, {}) is None
+
+
+def test_tactic_ids_name_their_gemm_where_there_are_two():
+    grouped = Listing(family="moe_grouped_gemm", gemm1_tactics=[3], gemm2_tactics=[11, 15])
+    assert says.tactics(grouped) == "GEMM1 3 · GEMM2 11, 15"
+    assert says.tactics(Listing(family="mm_fp4", gemm1_tactics=[0, 4])) == "tactic 0, 4"
+    assert says.tactics(Listing(family="moe_grouped_gemm")) == ""
