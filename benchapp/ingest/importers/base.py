@@ -117,7 +117,7 @@ def read_file(path: Path, limit: int) -> tuple[bytes, dt.datetime]:
     source, status = open_file(path)
     with source:
         try:
-            body = source.read(limit + 1)
+            body = source.read(limit + 1) or b""
         except OSError as error:
             raise ImportFault(_reason(error)) from None
     if len(body) > limit:

@@ -71,9 +71,10 @@ class _Digesting(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        count = self.source.readinto(buffer)  # type: ignore[attr-defined]
+        # None where a special file has nothing to say now
+        count = int(self.source.readinto(buffer) or 0)  # type: ignore[attr-defined]
         self.digest.update(buffer[:count])
-        return int(count)
+        return count
 
 
 def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
