@@ -146,9 +146,8 @@ def _left_out(missing: int, parts: Mapping[str, int]) -> str:
     padding = parts.get("padding", 0)
     if missing <= padding:
         return f"{size(missing)} of padding it leaves out"
-    if missing <= padding + parts.get("tensor_maps", 0) + parts.get("scheduler", 0):
-        return f"{size(missing)} of padding, scheduler and tensor maps it leaves out"
-    return f"{size(missing)} it leaves out"
+    of_them = f", {size(padding)} of them padding" if padding else ""
+    return f"{size(missing)} it leaves out{of_them}"
 
 
 def one_stage_less(need: int, limit: int, stages: int | None, stage_bytes: int | None) -> str:
