@@ -20,6 +20,8 @@ class GemmUniversalAdapter {
  public:
   using GemmKernel = Kernel;
   using Arguments = typename Kernel::Arguments;
+  using ElementA = typename Kernel::ElementA;
+  using ElementB = typename Kernel::ElementB;
   using ElementD = typename Kernel::ElementD;
 
   static size_t get_workspace_size(Arguments const&) { return 0; }
