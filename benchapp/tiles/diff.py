@@ -104,13 +104,14 @@ def ids(tactics: Sequence[int]) -> str:
 
 
 def headline(from_: str, to: str, deltas: Sequence[Delta], shared: int) -> str:
-    """ "From 0.6.3 to 0.7.4, 12 variants appeared and 2 fell; 14 are the same." """
+    """ "From 0.6.3 to 0.7.4, 12 appeared and two fell; 14 in both have the same fate." """
     counts = {change: sum(delta.change is change for delta in deltas) for change in Change}
     said = [f"{words.count(counts[change])} {change}" for change in list(Change)[:4] if counts[change]]
     same = shared - sum(counts[change] for change in (Change.FELL, Change.ROSE))
-    rest = f"{words.count(same)} of both {'has' if same == 1 else 'have'} the same fate"
-    if counts[Change.MOVED]:
-        rest += f", {words.count(counts[Change.MOVED])} of them with other figures or tactic ids"
+    rest = f"{words.count(same)} in both {'has' if same == 1 else 'have'} the same fate"
+    if moved := counts[Change.MOVED]:
+        some = "" if moved == same else f"{words.count(moved)} of them "
+        rest += f", {some}with other figures or tactic ids"
     if not said:
         return f"From {from_} to {to} no variant appeared, vanished, fell or rose; {rest}."
     return f"From {from_} to {to}, {words.listed(said)}; {rest}."

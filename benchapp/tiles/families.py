@@ -21,6 +21,10 @@ FAMILIES = {
 }
 #: Families that no release ships; what they hold is never counted among a release's own tiles.
 NOT_SHIPPED = frozenset({"moe_grouped_gemm_rescue", "explored_grouped_gemm", "explored_gemm"})
+#: Families whose tactics are of a fused MoE's two GEMMs; ids count through both.
+OF_TWO_GEMMS = frozenset({"moe_grouped_gemm"})
+#: Families of one GEMM, whose tactics are not told apart into GEMM1 and GEMM2.
+DENSE = frozenset({"mm_fp4"})
 
 
 def label(family: str) -> str:

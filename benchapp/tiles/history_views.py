@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -62,10 +61,12 @@ class TacticsForm(SelectionForm):
     def __init__(self, data: Mapping[str, Any], *, selections: Sequence[Selection]) -> None:
         super().__init__(data, selections=selections)
         self.releases = queries.releases().get(queries.PACKAGE, [])
+        self.dense = self.selection.family not in families.OF_TWO_GEMMS
         found = lists(self.selection, self.releases)
         #: by version, without what was found of each
         self.decoded = {
-            release.version: tactics.decode(found.get(release.pk, {}).values()) for release in self.releases
+            release.version: tactics.decode(found.get(release.pk, {}).values(), dense=self.dense)
+            for release in self.releases
         }
         listed = [version for version, decoded in self.decoded.items() if decoded]
         versions = listed or list(self.decoded)
@@ -117,7 +118,8 @@ def tactic_ids(request: HttpRequest) -> HttpResponse:
     form = TacticsForm.read(request.GET, selections=shipped)
     version, asked, shape = (form.values[name] for name in ("version", "id", "tile"))
     release = next((release for release in form.releases if release.version == version), None)
-    decoded = tactics.decode(entries(form.selection, [release])[release.pk].values()) if release else []
+    known = entries(form.selection, [release])[release.pk].values() if release else ()
+    decoded = tactics.decode(known, dense=form.dense)
     rows = tactics.flat(version or "", decoded)
     if (exported := _exported(request, form, rows, f"tactics-{version}")) is not None:
         return exported
@@ -128,7 +130,7 @@ def tactic_ids(request: HttpRequest) -> HttpResponse:
         "family": families.label(form.selection.family),
         "version": version,
         "decoded": decoded,
-        "headline": tactics.headline(version or "", decoded, Counter(tactic.gemm for tactic in decoded)),
+        "headline": tactics.headline(version or "", decoded),
         "cannot_run": consistency.in_words(consistency.tactics_of(found)) if decoded else "",
         "asked": asked,
         "about": tactics.about_id(version, asked, decoded) if asked is not None else "",

@@ -6,7 +6,7 @@ Ids are absolute in GEMM1 ++ GEMM2 of one release's tactic list, and mean other 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchapp.tiles import words
@@ -18,14 +18,19 @@ class Tactic:
     """One id of a release's tactic list."""
 
     id: int
-    gemm: int
+    #: 1 or 2 of the two that a fused MoE launches, None where a tactic is of one GEMM alone
+    gemm: int | None
     entry: Entry
 
+    @property
+    def name(self) -> str:
+        return f"GEMM{self.gemm} {self.entry.key.name}" if self.gemm else self.entry.key.name
 
-def decode(found: Iterable[Entry]) -> list[Tactic]:
+
+def decode(found: Iterable[Entry], *, dense: bool = False) -> list[Tactic]:
     """All ids of one release in order; an id that two variants claim stands twice."""
     tactics = [
-        Tactic(number, gemm, entry)
+        Tactic(number, None if dense else gemm, entry)
         for entry in found
         if entry.listing
         for gemm, numbers in ((1, entry.listing.gemm1_tactics), (2, entry.listing.gemm2_tactics))
@@ -34,13 +39,14 @@ def decode(found: Iterable[Entry]) -> list[Tactic]:
     return sorted(tactics, key=lambda tactic: (tactic.id, tactic.entry.key.place))
 
 
-def headline(version: str, tactics: Sequence[Tactic], of_gemms: Mapping[int, int]) -> str:
+def headline(version: str, tactics: Sequence[Tactic]) -> str:
     """ "FlashInfer 0.6.18 has 60 tactic ids here, 0 to 59: 20 of GEMM1, 40 of GEMM2." """
     if not tactics:
         return f"No tactic list of FlashInfer {version} has been read here."
     first, last = tactics[0].id, tactics[-1].id
+    of_gemms = Counter(tactic.gemm for tactic in tactics if tactic.gemm)
     parts = ", ".join(f"{number:,} of GEMM{gemm}" for gemm, number in sorted(of_gemms.items()))
-    split = f": {parts}" if len(of_gemms) > 1 else ""
+    split = f": {parts}" if parts else ""
     return f"FlashInfer {version} has {len(tactics):,} tactic ids here, {first} to {last}{split}."
 
 
@@ -55,8 +61,7 @@ def about_id(version: str, number: int, tactics: Sequence[Tactic]) -> str:
     if not meant:
         return f"{version} has no tactic {number}: its ids go from {first} to {last}."
     return " ".join(
-        f"Tactic {number} of {version} is GEMM{tactic.gemm} {tactic.entry.key.name}: {tactic.entry.said}."
-        for tactic in meant
+        f"Tactic {number} of {version} is {tactic.name}: {tactic.entry.said}." for tactic in meant
     )
 
 
@@ -64,7 +69,7 @@ def meanings(number: int, by_version: Mapping[str, Sequence[Tactic]]) -> list[tu
     """What one id means over versions, neighbours that agree as one: [("0.5.0 – 0.6.7", "GEMM2 …")]."""
     told: dict[str, str] = {}
     for version, tactics in by_version.items():
-        meant = [f"GEMM{t.gemm} {t.entry.key.name}" for t in tactics if t.id == number]
+        meant = [tactic.name for tactic in tactics if tactic.id == number]
         if tactics:
             told[version] = " and ".join(meant) or "no such id"
     return runs_of_versions(list(by_version), told)
@@ -103,12 +108,11 @@ def ids_of_tile(shape: str, by_version: Mapping[str, Sequence[Tactic]]) -> list[
 
 
 def _listed(tactics: Sequence[Tactic]) -> str:
-    by_gemm: dict[int, list[int]] = defaultdict(list)
+    by_gemm: dict[int | None, list[str]] = defaultdict(list)
     for tactic in tactics:
-        by_gemm[tactic.gemm].append(tactic.id)
-    return (
-        ", ".join(f"GEMM{gemm} {words.listed([str(i) for i in ids])}" for gemm, ids in by_gemm.items()) or "–"
-    )
+        by_gemm[tactic.gemm].append(str(tactic.id))
+    said = [f"GEMM{gemm} {words.listed(ids)}" if gemm else words.listed(ids) for gemm, ids in by_gemm.items()]
+    return ", ".join(said) or "–"
 
 
 def flat(version: str, tactics: Iterable[Tactic]) -> Iterator[dict[str, str | int | bool | None]]:
