@@ -48,6 +48,13 @@ def test_a_unit_concerns_itself_only() -> None:
     assert before["two.cu"] == after["two.cu"]
 
 
+def test_what_a_unit_defines_counts_even_where_the_text_does_not_show_it() -> None:
+    defining = instantiations.parse("two.cu", "#define FEWER \\\n 1\n" + TWO.text, "Sm120")
+    more = instantiations.parse("two.cu", "#define FEWER \\\n 2\n" + TWO.text, "Sm120")
+    plain, one, two = (keys(preprocessed(), (ONE, each))["two.cu"] for each in (TWO, defining, more))
+    assert len({plain, one, two}) == 3
+
+
 def test_another_compiler_is_another_verdict() -> None:
     before, after = keys(preprocessed()), keys(preprocessed(), compilers="13.1")
     assert all(before[name] != after[name] for name in before)

@@ -22,6 +22,8 @@ from workers.bench.tiles.compiler import Frontend, Part, digest
 from workers.bench.tiles.instantiations import Instantiation, Unit
 
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
+#: what a unit asks of the preprocessor, which need not show where a neighbour read the same header before
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef|include)\b(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _POLL_SECONDS = 0.05
 
@@ -91,7 +93,9 @@ def _content(unit: Unit, lines: Sequence[tuple[int, str]], common: str) -> Conte
     for number, line in lines:
         index = place.get(number)
         (around if index is None else mine[index]).append(line)
-    return Content(digest(common, "\n".join(around)), tuple(digest("\n".join(texts)) for texts in mine))
+    directives = sorted({directive.strip() for directive in _DIRECTIVE.findall(unit.text)})
+    own = digest(common, *directives, "\n".join(around))
+    return Content(own, tuple(digest("\n".join(texts)) for texts in mine))
 
 
 def _of_this_release(own: str, unit: Unit) -> Content:
