@@ -52,6 +52,31 @@ def test_any_text_parses(text: str) -> None:
     instantiations.parse("a.cu", text, "Sm120")
 
 
+def test_the_macro_of_before_0_5_3_is_read() -> None:
+    text = (
+        "INSTANTIATE_TMA_WARP_SPECIALIZED_MOE_GEMM(Sm120, SafeFP4, SafeFP4, half,\n"
+        "EpilogueOpDefault, NONE, 128, 256, 128, 1, 1, 1, false, false);\n"
+    )
+    (one,) = instantiations.parse("a.cu", text, "Sm120").instantiations
+    assert str(one.variant.form) == "nvfp4xnvfp4 128x256x128 none"
+
+
+def test_a_schedule_names_its_epilogue_its_cluster_and_sm103() -> None:
+    text = macro((128, 128, 128)).replace("false, false, false", "false, true, false")
+    text = text.replace("void", "PtrArrayNoSmemWarpSpecialized")
+    for tag, word in (("Sm100", "nosmem_dynamic"), ("Sm103", "sm103_nosmem_dynamic")):
+        (one,) = instantiations.parse("a.cu", text.replace("Sm120", tag), "Sm103", "Sm100").instantiations
+        assert one.variant.schedule == word
+
+
+def test_input_types_can_be_chosen_and_all_that_is_written_is_counted() -> None:
+    fp4, fp8 = macro((128, 128, 128)), macro((128, 128, 128), inputs="__nv_fp8_e4m3, SafeFP4")
+    text = unit(fp4, fp8, "template void sm90_generic_mixed_moe_gemm_kernelLauncher<half>();\n")
+    parsed = instantiations.parse("a.cu", text, "Sm120", inputs=("mxfp8xmxfp4",))
+    assert [one.variant.inputs for one in parsed.instantiations] == ["mxfp8xmxfp4"]
+    assert instantiations.written(text) == 3
+
+
 def test_others_are_left_out() -> None:
     good = macro((128, 128, 128))
     texts = [

@@ -11,12 +11,13 @@ from workers.bench.tiles.probe_lines import Kernel
 KEYS = (
     *("a", "b", "sf", "output", "finalize", "swap", "m", "n", "k", "cm", "cn", "ck", "stages", "threads"),
     *("need", "smem_a", "smem_b", "smem_sfa", "smem_sfb", "mainloop", "epilogue", "pipelines"),
-    *("scheduler", "tensormaps", "carveout"),
+    *("scheduler", "tensormaps", "carveout", "arch", "blocks", "nosmem"),
 )
 VALUES = dict.fromkeys(KEYS, 1) | {
     "a": 2, "b": 1, "sf": 6, "output": 4, "finalize": 0, "swap": 0, "m": 128, "n": 64, "k": 256,
     "need": 1000, "smem_a": 400, "smem_b": 200, "smem_sfa": 40, "smem_sfb": 20, "mainloop": 660,
     "epilogue": 100, "pipelines": 50, "scheduler": 0, "tensormaps": 90,
+    "arch": 120, "nosmem": 0,
 }  # fmt: skip
 
 
@@ -39,6 +40,31 @@ def test_swapped_operands_are_told_as_activation_and_weight() -> None:
     assert (kernel.inputs, kernel.swap_ab) == ("mxfp8xmxfp4", True)
 
 
+def test_two_blocks_of_sm100_that_share_a_tile_are_told_as_the_generator_does() -> None:
+    (kernel,) = probe_lines.parse(line(arch=100, m=256, blocks=2, cm=0, cn=0, ck=0))
+    assert (kernel.tile[0], kernel.cluster, kernel.schedule) == (128, (2, 1, 1), "tma_dynamic")
+    (kernel,) = probe_lines.parse(line(arch=100, nosmem=1))
+    assert kernel.schedule == "nosmem"
+
+
+def test_three_k_tiles_of_sm103_are_one_of_its_launcher() -> None:
+    (kernel,) = probe_lines.parse(line(arch=103, k=768))
+    assert (kernel.tile[2], kernel.schedule) == (256, "sm103_tma")
+
+
+@pytest.mark.parametrize(
+    ("changes", "inputs"),
+    [
+        ({"a": 2, "b": 2, "sf": 0}, "fp8xfp8"),
+        ({"a": 2, "b": 2, "sf": 6}, "mxfp8xmxfp8"),
+        ({"a": 4, "b": 4, "sf": 0}, "bf16xbf16"),
+        ({"a": 1, "b": 1, "sf": 5}, "nvfp4xnvfp4"),
+    ],
+)
+def test_input_types_are_named_by_elements_and_scales(changes: dict[str, int], inputs: str) -> None:
+    assert [kernel.inputs for kernel in probe_lines.parse(line(**changes))] == [inputs]
+
+
 def test_unknown_elements_are_not_taken_for_known_ones() -> None:
     (kernel,) = probe_lines.parse(line(a=99, sf=0))
     assert kernel.inputs == "unknownxe2m1"
@@ -49,7 +75,10 @@ def test_a_missing_value_is_an_error() -> None:
         probe_lines.parse(line().replace(" need=1000", ""))
 
 
-@given(st.fixed_dictionaries({key: st.integers(0, 200_000) for key in KEYS}))
+SIZES = {key: st.integers(0, 200_000) for key in KEYS}
+
+
+@given(st.fixed_dictionaries(SIZES | {"blocks": st.integers(1, 2)}))
 def test_parts_always_sum_to_the_need(values: dict[str, int]) -> None:
     (kernel,) = probe_lines.parse(line(**values))
     assert sum(kernel.parts.values()) == kernel.need_bytes

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from workers.bench.document import Document, Progress
-from workers.bench.tiles import arches, survey
+from workers.bench.tiles import arches, instantiations, survey
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how deep to compile what fits; may be given again (default: types, which always comes first)",
     )
     parser.add_argument("--limit", type=_count, metavar="N", help="at tiers body and full: N kernels at most")
+    parser.add_argument(
+        "--inputs",
+        action="append",
+        choices=instantiations.INPUTS,
+        help="input types, may be given again (default: all on SM120 and SM121, elsewhere the narrowest)",
+    )
     parser.add_argument("--jobs", type=_count, metavar="N", help="compilers at a time (default: at most 2)")
 
 
@@ -43,6 +49,7 @@ def run(args: argparse.Namespace) -> Document:
         command=_command(args),
         tiers=tuple(dict.fromkeys(args.tier or ["types"])),
         limit=args.limit,
+        inputs=tuple(dict.fromkeys(args.inputs)) if args.inputs else None,
     )
 
 
@@ -51,7 +58,8 @@ def _command(args: argparse.Namespace) -> tuple[str, ...]:
     wheel = ("--wheel", args.wheel.name) if args.wheel else ()
     tiers = (text for tier in dict.fromkeys(args.tier or []) for text in ("--tier", tier))
     limit = ("--limit", str(args.limit)) if args.limit else ()
-    chosen = ("--flashinfer", args.flashinfer, "--arch", args.arch, *tiers, *limit, *wheel)
+    inputs = (text for each in dict.fromkeys(args.inputs or []) for text in ("--inputs", each))
+    chosen = ("--flashinfer", args.flashinfer, "--arch", args.arch, *inputs, *tiers, *limit, *wheel)
     return ("python", "-m", "workers.bench", "tiles", *chosen)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from workers.bench.document import BenchError
@@ -16,8 +18,25 @@ from workers.bench.tiles.sources import MODULES, Sources
 _CHILD = Path(__file__).with_name("run_generator.py")
 
 
-def generate(cache: Cache, sources: Sources, arch: Arch, nvcc_version: str, scratch: Path) -> list[Unit]:
-    """Units of the surveyed families, in the order of their names. BenchError if there is none."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Generated:
+    """`units` hold the surveyed families, in the order of their names. The counts are of all that the version
+    writes for the architecture."""
+
+    units: tuple[Unit, ...]
+    all_units: int
+    all_instantiations: int
+
+
+def generate(
+    cache: Cache,
+    sources: Sources,
+    arch: Arch,
+    nvcc_version: str,
+    scratch: Path,
+    inputs: Collection[str] = instantiations.INPUTS,
+) -> Generated:
+    """BenchError if the version writes nothing of the families asked for."""
     output = scratch / "generated"
     output.mkdir()
     ended = children.run(
@@ -32,17 +51,18 @@ def generate(cache: Cache, sources: Sources, arch: Arch, nvcc_version: str, scra
         raise BenchError(
             "generator_failed", f"The generator of flashinfer {sources.version} failed: {said[-1][:300]}"
         )
-    units = []
+    units, texts = [], {}
     for path in sorted(output.rglob("*.generated.cu")):
-        unit = instantiations.parse(path.name, path.read_text(encoding="utf-8", errors="replace"), arch.tag)
+        texts[path.name] = path.read_text(encoding="utf-8", errors="replace")
+        unit = instantiations.parse(path.name, texts[path.name], *arch.tags, inputs=inputs)
         if unit.instantiations:
             units.append(unit)
     if not units:
         raise BenchError(
             "no_instantiations",
-            f"flashinfer {sources.version} generates no NVFP4 or MXFP8xMXFP4 grouped GEMM for {arch.name}.",
+            f"flashinfer {sources.version} generates no grouped GEMM of {', '.join(inputs)} for {arch.name}.",
         )
-    return units
+    return Generated(tuple(units), len(texts), sum(map(instantiations.written, texts.values())))
 
 
 def defines(sources: Sources, arch: Arch) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def download(requirements: Sequence[str], into: Path, scratch: Path) -> list[Pat
 
 
 def wheels(name: str, scratch: Path) -> list[str]:
-    """Versions of a package that have a wheel for this Python and machine. BenchError if none is to be had."""
+    """Versions of a package that have a wheel for this Python and machine. BenchError if there is none."""
     requirement = f"{name}=={_IMPOSSIBLE}"
     ended = _pip(["--only-binary=:all:", requirement], scratch)
     if offered := _offered(ended.stderr):

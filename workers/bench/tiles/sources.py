@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import re
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from workers.bench.tiles.cache import Cache
 DATA = "flashinfer/data"
 GENERATOR = "flashinfer/jit/gemm/cutlass/generate_kernels.py"
 MODULES = "flashinfer/jit/fused_moe.py"
-_KERNELS = f"{DATA}/csrc/nv_internal/tensorrt_llm/kernels/cutlass_kernels"
-_LAUNCHER = f"{_KERNELS}/moe_gemm/launchers/moe_gemm_tma_ws_launcher.inl"
+KERNELS = f"{DATA}/csrc/nv_internal/tensorrt_llm/kernels/cutlass_kernels"
+#: what the heuristic and the dispatch link to, as they are included
+COMMON = tuple(f"cpp/common/{name}.cpp" for name in ("stringUtils", "tllmException", "logger"))
+_LAUNCHER = f"{KERNELS}/moe_gemm/launchers/moe_gemm_tma_ws_launcher.inl"
 _CUTLASS_VERSION = f"{DATA}/cutlass/include/cutlass/version.h"
 _NEEDED = (GENERATOR, MODULES, _LAUNCHER, _CUTLASS_VERSION)
 
@@ -27,8 +30,8 @@ INCLUDES = (
     f"{DATA}/csrc/nv_internal",
     f"{DATA}/csrc/nv_internal/include",
     f"{DATA}/csrc/nv_internal/tensorrt_llm/cutlass_extensions/include",
-    f"{_KERNELS}/include",
-    _KERNELS,
+    f"{KERNELS}/include",
+    KERNELS,
     f"{DATA}/include",
     f"{DATA}/csrc",
     f"{DATA}/cutlass/include",
@@ -36,19 +39,27 @@ INCLUDES = (
     f"{DATA}/spdlog/include",
 )
 _HEADERS = (".h", ".hpp", ".cuh", ".inl", ".inc")
+_HOST_CODE = {f"{KERNELS}/cutlass_heuristic.cpp", *(f"{DATA}/csrc/nv_internal/{name}" for name in COMMON)}
+#: the function that writes the units of mm_fp4, and its templates
+_MM_FP4 = re.compile(rf"flashinfer/jit/gemm/core\.py|{DATA}/csrc/fp4_gemm_cutlass\w*\.jinja")
+_BINDING = re.compile(rf"{DATA}/csrc/fused_moe/cutlass_backend/\w+_binding\.cu")
+#: raised whenever other files are unpacked; what an earlier one left in a cache is unpacked again
+_LAYOUT = 3
 # The largest wheel seen is 101 MB and unpacks to 45 MB of headers.
 _FREE_BYTES = 400_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
-    """`digest` names the content of all unpacked files; sizes are bytes."""
+    """`digest` names the content of all unpacked files; sizes are bytes, `wheel_unpacked_bytes` of the whole
+    wheel, `unpacked_bytes` of what the survey takes from it."""
 
     root: Path
     version: str
     cutlass: str
     digest: str
     wheel_bytes: int
+    wheel_unpacked_bytes: int
     unpacked_bytes: int
 
 
@@ -83,7 +94,7 @@ def obtain(
 def _from_cache(cache: Cache, version: str, sha256: str) -> Sources | None:
     root = cache.root / "sources" / sha256
     about: Any = cache.read_json(root / "source.json")
-    if not isinstance(about, dict) or about.get("version") != version:
+    if not isinstance(about, dict) or about.get("version") != version or about.pop("layout", 1) != _LAYOUT:
         return None
     return Sources(root, **about)
 
@@ -101,18 +112,20 @@ def _from_wheel(cache: Cache, version: str, wheel: Path, scratch: Path) -> Sourc
     digests = archive.unpack(wheel, aside, _wanted)
     _check(aside, version, wheel)
     about = {
+        "layout": _LAYOUT,
         "version": version,
         "cutlass": _cutlass_version(aside),
         "digest": hashlib.sha256(
             "\n".join(f"{n} {d}" for n, d in sorted(digests.items())).encode()
         ).hexdigest(),
         "wheel_bytes": wheel.stat().st_size,
+        "wheel_unpacked_bytes": _unpacked_bytes(wheel),
         "unpacked_bytes": sum((aside / name).stat().st_size for name in digests),
     }
     cache.write_json(aside / "source.json", about)
     place = cache.root / "sources" / sha256
     if place.is_dir() and _from_cache(cache, version, sha256) is None:
-        shutil.rmtree(place)  # its description was damaged from outside
+        shutil.rmtree(place)  # of another layout, or its description was damaged from outside
     cache.publish(aside, place)
     sources = _from_cache(cache, version, sha256)
     if sources is None:
@@ -120,10 +133,22 @@ def _from_wheel(cache: Cache, version: str, wheel: Path, scratch: Path) -> Sourc
     return sources
 
 
+def _unpacked_bytes(wheel: Path) -> int:
+    """Of all members of a wheel that was found whole, by its directory."""
+    with zipfile.ZipFile(wheel) as members:
+        return sum(member.file_size for member in members.infolist())
+
+
 def _wanted(name: str) -> bool:
     if name.startswith("flashinfer/jit/gemm/cutlass/"):
         return name.endswith(".py")
-    if name == MODULES or re.fullmatch(r"[^/]+\.dist-info/METADATA", name):
+    if (
+        name == MODULES
+        or name in _HOST_CODE
+        or _BINDING.fullmatch(name)
+        or _MM_FP4.fullmatch(name)
+        or re.fullmatch(r"[^/]+\.dist-info/METADATA", name)
+    ):
         return True
     return name.startswith(tuple(f"{folder}/" for folder in INCLUDES)) and name.endswith(_HEADERS)
 

@@ -8,14 +8,28 @@ import resource
 import time
 from pathlib import Path
 
-from workers.bench.document import Document, Finding, Progress, Target, Tier, now
+from workers.bench.document import BenchError, Document, Finding, Progress, Target, Tier, now
 from workers.bench.memory import available_bytes
-from workers.bench.tiles import arches, deep, findings, generator, sources, toolchain, verdicts, versions
+from workers.bench.tiles import (
+    arches,
+    candidates,
+    deep,
+    findings,
+    generator,
+    instantiations,
+    listing,
+    sources,
+    toolchain,
+    verdicts,
+    versions,
+)
+from workers.bench.tiles.arches import Arch
 from workers.bench.tiles.cache import WORK_BYTES, Cache
 from workers.bench.tiles.compiler import Frontend
+from workers.bench.tiles.mm_fp4 import survey as mm_fp4
 
 # Shares of the whole, in percent, so that the total is known from the start.
-_SOURCES, _TOOLCHAIN, _GENERATE, _COMPILE, _ALL = 0, 10, 30, 32, 100
+_SOURCES, _TOOLCHAIN, _GENERATE, _TACTICS, _COMPILE, _DENSE, _ALL = 0, 10, 28, 30, 36, 75, 100
 _LOG_BYTES = 256 * 1024
 _JOB_BYTES = 4 * 1024**3
 
@@ -31,8 +45,11 @@ def run(
     command: tuple[str, ...],
     tiers: tuple[Tier, ...] = ("types",),
     limit: int | None = None,
+    inputs: tuple[str, ...] | None = None,
 ) -> Document:
     """BenchError if there is nothing to say; variants that do not compile or fit are findings.
+
+    `inputs` are the input types surveyed, by default those of `default_inputs`.
 
     Beyond `types`, which always comes first, each tier compiles what fits with its real body, `limit` kernels
     at most.
@@ -55,8 +72,22 @@ def run(
             cache, arch, scratch, os.environ, lambda: progress.step(_TOOLCHAIN, _ALL, "downloading nvcc")
         )
         progress.step(_GENERATE, _ALL, f"running the generator of flashinfer {version}")
-        units = generator.generate(cache, tree, arch, tools.version, scratch)
+        inputs = inputs or default_inputs(arch)
+        generated = generator.generate(cache, tree, arch, tools.version, scratch, inputs)
+        units = generated.units
         frontend = Frontend(tools, tree, arch, generator.defines(tree, arch))
+        progress.step(_TACTICS, _ALL, f"asking flashinfer {version} for its tactics")
+        try:
+            asked = {one.variant.form for unit in units for one in unit.instantiations}
+            offer = candidates.read(cache, tree, arch, tools, frontend.defines, asked, scratch)
+            lists = listing.entries(offer, units, inputs)
+            tactics = listing.log(offer, lists.values(), inputs)
+        except BenchError as error:
+            if error.code not in candidates.NOT_UNDERSTOOD:
+                raise
+            # what the compiler finds stands on its own
+            progress.step(_TACTICS, _ALL, f"its tactics stay unknown: {error.sentence}")
+            lists, tactics = {}, f"The tactics of this version are not known. {error.sentence}\n"
         with cache.lock(f"compile-{tree.digest[:32]}-{arch.name}"):
             found = verdicts.find(
                 frontend,
@@ -65,13 +96,26 @@ def run(
                 scratch,
                 jobs or default_jobs(),
                 lambda done, message: progress.step(
-                    _COMPILE + (_ALL - _COMPILE) * done // len(units), _ALL, message
+                    _COMPILE + (_DENSE - _COMPILE) * done // len(units), _ALL, message
                 ),
             )
+            dense = mm_fp4.Part()
+            if "nvfp4xnvfp4" in inputs:
+                dense = mm_fp4.run(
+                    cache,
+                    tree,
+                    arch,
+                    tools,
+                    scratch,
+                    jobs or default_jobs(),
+                    lambda _, message: progress.step(_DENSE, _ALL, f"mm_fp4: {message}"),
+                )
         evidence: list[Finding] = []
         for unit in units:
-            evidence += findings.of_unit(unit, found[unit.name], arch)
-        logs = {name: verdict.log for name, verdict in found.items()}
+            evidence += findings.of_unit(unit, found[unit.name], arch, tree.cutlass, lists)
+        evidence += findings.of_missing(units, arch, lists)
+        logs = {name: verdict.log for name, verdict in found.items()} | {findings.TACTICS_LOG: tactics}
+        logs |= dense.logs
         progress.step(_ALL, _ALL, f"surveyed {len(units)} files")
         types = tuple(evidence)
         for tier in tiers:
@@ -100,18 +144,31 @@ def run(
             "nvcc": tools.version,
             "gcc": tools.gxx_version,
         },
-        evidence=tuple(evidence),
+        evidence=(*evidence, *dense.evidence),
+        listings=(*map(listing.listing, lists.values()), *dense.listings),
         logs={name: capped(log) for name, log in logs.items()},
         costs={
             "cpu_seconds": round(_cpu_seconds(), 3),
             "wall_seconds": round(time.monotonic() - clock, 3),
             "wheel_bytes": tree.wheel_bytes,
+            "wheel_unpacked_bytes": tree.wheel_unpacked_bytes,
             "unpacked_bytes": tree.unpacked_bytes,
+            "generated_instantiations": generated.all_instantiations,
+            "generated_units": generated.all_units,
             "instantiations": sum(len(unit.instantiations) for unit in units),
             "units": len(units),
             "cached_units": sum(verdict.cached for verdict in found.values()),
+            **dense.costs,
         },
     )
+
+
+def default_inputs(arch: Arch) -> tuple[str, ...]:
+    """All that FlashInfer generates for SM120; elsewhere, where that is hundreds of kernels, those of FP4, or
+    of FP8 where an architecture has no FP4."""
+    if arch.module == "120":
+        return instantiations.INPUTS
+    return ("fp8xfp8",) if arch.module == "90" else ("nvfp4xnvfp4", "mxfp8xmxfp4")
 
 
 def default_jobs() -> int:

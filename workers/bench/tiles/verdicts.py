@@ -180,9 +180,13 @@ class _Search:
 
     def _passed(self, parts: list[Part], ptx: str) -> None:
         built: dict[Variant, Kernel] = {}
-        wanted = {_identity(one.variant): one.variant for part in parts for one in part.remaining}
+        variants = [one.variant for part in parts for one in part.remaining]
+        wanted = {(*_identity(variant), schedule): variant
+                  for variant in variants for schedule in (None, variant.schedule)}  # fmt: skip
         for kernel in probe_lines.parse(ptx):
-            variant = wanted.get(_identity(kernel))
+            identity = _identity(kernel)
+            # types do not always tell what a schedule was called
+            variant = wanted.get((*identity, kernel.schedule)) or wanted.get((*identity, None))
             if variant is not None:
                 built[variant] = kernel
         for part in parts:

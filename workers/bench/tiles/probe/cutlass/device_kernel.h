@@ -12,6 +12,7 @@
 #undef device_kernel
 
 #include <cute/tensor.hpp>
+#include <cutlass/epilogue/dispatch_policy.hpp>
 #include <cutlass/numeric_types.h>
 #include <type_traits>
 
@@ -69,6 +70,20 @@ TILEWATCH_MEMBER_BYTES(scheduler_response)
 TILEWATCH_MEMBER_BYTES(tensormaps)
 #undef TILEWATCH_MEMBER_BYTES
 
+// Blocks along M that share one tile of the tensor cores: 2 of SM100's paired kernels, else 1.
+template <class, class = void>
+struct BlocksPerTile : std::integral_constant<int, 1> {};
+template <class Mainloop>
+struct BlocksPerTile<Mainloop, std::void_t<typename Mainloop::AtomThrShapeMNK>>
+    : std::integral_constant<int, int(cute::size<0>(typename Mainloop::AtomThrShapeMNK{}))> {};
+
+// Whether the epilogue of an SM100 or SM103 kernel goes straight from tensor to global memory.
+template <class Policy>
+constexpr int skips_smem() {
+  return std::is_same_v<Policy, epilogue::Sm100NoSmem> ||
+         std::is_same_v<Policy, epilogue::Sm100PtrArrayNoSmem>;
+}
+
 // Extent I of a static shape; 0 where it is chosen at run time.
 template <int I, class Shape>
 constexpr int extent() {
@@ -108,7 +123,8 @@ void device_kernel(CUTLASS_GRID_CONSTANT typename Operator::Params const params)
     asm volatile(
         "// tilewatch a=%0 b=%1 sf=%2 output=%3 finalize=%4 swap=%5 m=%6 n=%7 k=%8 cm=%9 cn=%10 ck=%11 "
         "stages=%12 threads=%13 need=%14 smem_a=%15 smem_b=%16 smem_sfa=%17 smem_sfb=%18 mainloop=%19 "
-        "epilogue=%20 pipelines=%21 scheduler=%22 tensormaps=%23 carveout=%24"
+        "epilogue=%20 pipelines=%21 scheduler=%22 tensormaps=%23 carveout=%24 "
+        "arch=%25 blocks=%26 nosmem=%27"
         ::"n"(tilewatch::element_code<typename Mainloop::ElementA>()),
         "n"(tilewatch::element_code<typename Mainloop::ElementB>()),
         "n"(tilewatch::element_code<typename tilewatch::ScaleElement<Mainloop>::type>()),
@@ -125,7 +141,9 @@ void device_kernel(CUTLASS_GRID_CONSTANT typename Operator::Params const params)
         "n"(tilewatch::bytes_pipelines<Storage>::value),
         "n"(tilewatch::bytes_scheduler_response<Storage>::value),
         "n"(tilewatch::bytes_tensormaps<Storage>::value),
-        "n"(int(sizeof(typename Epilogue::SharedStorage))));
+        "n"(int(sizeof(typename Epilogue::SharedStorage))),
+        "n"(int(Operator::ArchTag::kMinComputeCapability)), "n"(tilewatch::BlocksPerTile<Mainloop>::value),
+        "n"(tilewatch::skips_smem<typename Epilogue::DispatchPolicy>()));
   }
 #endif
 }
