@@ -78,7 +78,7 @@ def explored(
 
 def test_what_fails_never_hides_its_neighbours(mini, monkeypatch) -> None:
     configs = [config(tile) for tile in (TOO_LONG, GOOD, BAD_N, TOO_LONG_TOO, WIDE)]
-    evidence, costs = explored(mini, monkeypatch, [*configs, config(GOOD, grouped=False, swap_ab=True)])
+    evidence, costs = explored(mini, monkeypatch, [*configs, config(GOOD, grouped=False)])
     compiled = {(f.family, f.tile): f for f in evidence if f.stage == "compiled"}
     said = {tile: finding.detail for (_, tile), finding in compiled.items() if not finding.passed}
     assert said == {
@@ -95,10 +95,9 @@ def test_what_fails_never_hides_its_neighbours(mini, monkeypatch) -> None:
     # 97,280 B for stages of 16,384 B, and 4,096 B of epilogue
     found = fits["explored_grouped_gemm", GOOD]
     assert (found.stages, found.need_bytes, found.passed) == (5, 5 * 16_384 + 4_096, True)
-    assert fits["explored_gemm", GOOD].swap_ab
     assert costs["cached_units"] == 0 and costs["instantiations"] == 6
 
-    again, costs = explored(mini, monkeypatch, [config(GOOD, grouped=False, swap_ab=True), *configs])
+    again, costs = explored(mini, monkeypatch, [config(GOOD, grouped=False), *configs])
     assert costs["cached_units"] == 6
     assert sorted(map(repr, again)) == sorted(map(repr, evidence))
 
@@ -135,10 +134,24 @@ def test_every_configuration_has_a_name_and_a_text_of_its_own() -> None:
     assert all(one.text.startswith(f'#line 1 "{one.name}"\n') for one in configs)
 
 
-def test_the_first_three_hundred_hold_both_kinds_and_every_schedule() -> None:
-    head = space.configurations()[:300]
-    pairs = set(itertools.product((True, False), ("cooperative", "pingpong", "auto"), (True, False)))
-    assert {(one.grouped, one.schedule, one.swap_ab) for one in head} == pairs
+def test_scouts_come_first_and_three_hundred_hold_every_schedule() -> None:
+    configs = space.configurations()
+    order = [one == one.scout for one in configs]
+    assert order == sorted(order, reverse=True)
+    head = {(one.grouped, one.schedule, one.swap_ab) for one in configs[:300]}
+    assert head == set(itertools.product((True, False), ("cooperative", "pingpong", "auto"), (True, False)))
+
+
+def test_modes_of_a_tile_are_tried_only_where_its_scout_compiles(mini, monkeypatch) -> None:
+    tried = [config(tile, swap_ab=swap) for swap in (False, True) for tile in (GOOD, BAD_N)]
+    evidence, costs = explored(mini, monkeypatch, tried)
+    assert {(f.tile, f.swap_ab, f.passed) for f in evidence if f.stage == "compiled"} == {
+        (GOOD, False, True),
+        (GOOD, True, True),
+        (BAD_N, False, False),
+    }
+    assert costs["instantiations"] == 3
+    assert explored(mini, monkeypatch, tried, limit=1)[1]["instantiations"] == 1
 
 
 @given(st.text(alphabet="0123456789ENexplored_xyz", max_size=60))

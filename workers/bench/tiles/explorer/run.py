@@ -53,15 +53,11 @@ def explore(
     whose tile the release's fused MoE does not ship.
     """
     started, clock = now(), time.monotonic()
-    configs = space.configurations()[:limit]
     named = [_named(name) for name in whole]
     compile_with = Nvcc(bench.tools, bench.tree, bench.arch, tree.digest(bench.tree))
 
-    def progress(done: int, message: str) -> None:
-        bench.say(_READY + (_TYPES - _READY) * done // max(1, len(configs)), message)
-
     with bench.cache.lock(f"explore-{compile_with.tree_digest[:32]}-{bench.arch.name}"):
-        found = search.find(compile_with, configs, bench.cache, bench.scratch, bench.jobs, progress)
+        found = _types(bench, compile_with, limit)
         deeper = {}
         chosen = [*named, *_promising(bench, found, most_promising)]
         if chosen:
@@ -82,14 +78,36 @@ def explore(
     logs = {findings.KERNELS_LOG: "\n".join([f"$ {compile_with.shown_command(full=False)}", *lines]) + "\n"}
     logs |= {config.name: v.log or v.error or "" for config, v in found.items() if v.kernel is None}
     logs |= {findings.body_log(config): body.log for config, body in deeper.items()}
-    bench.say(_ALL, f"explored {len(configs)} configurations")
+    bench.say(_ALL, f"explored {len(found)} configurations")
     costs = {
-        "instantiations": len(configs),
+        "instantiations": len(found),
         "cached_units": sum(verdict.cached for verdict in found.values()),
         "full_compiles": len(deeper),
     }
     stack = _stack(bench)
     return _document(bench, started, clock, command, stack, evidence, logs, costs)
+
+
+def _types(bench: Bench, compile_with: Nvcc, limit: int | None) -> dict[Config, search.Verdict]:
+    """Verdicts of the scouts, then of the other modes of those tiles whose scout compiles.
+
+    Kernels that fail for one template cost a compilation each, since it is reported once a compilation; with
+    the scouts alone these are few.
+    """
+    configs = space.configurations()
+    scouts = [config for config in configs if config == config.scout][:limit]
+
+    def find(wanted: Sequence[Config], before: int) -> dict[Config, search.Verdict]:
+        def progress(done: int, message: str) -> None:
+            share = _READY + (_TYPES - _READY) * (before + done) // len(configs)
+            bench.say(share, f"{message} of this round")
+
+        return search.find(compile_with, wanted, bench.cache, bench.scratch, bench.jobs, progress)
+
+    found = find(scouts, 0)
+    compiling = {config for config, verdict in found.items() if verdict.kernel is not None}
+    rest = [config for config in configs if config != config.scout and config.scout in compiling]
+    return found | find(rest[: None if limit is None else limit - len(scouts)], len(scouts))
 
 
 def rescue_overflows(bench: Bench, *, command: tuple[str, ...]) -> Document:
