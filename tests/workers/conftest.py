@@ -101,8 +101,13 @@ def control(start: Start) -> Callable[[], subprocess.Popen[bytes]]:
     )
 
 
-def ask(*, priority: int | None = None, **case: object) -> Run:
+def ask(**case: object) -> Run:
     """A run whose child does what `case` says."""
+    return ask_at(None, **case)
+
+
+def ask_at(priority: int | None, **case: object) -> Run:
+    """The same with a priority of its own."""
     params = {"device": "cpu", "cases": [case]}
     request = Request(Run.Kind.GEMM, "a test", "cpu", VERSIONS, params, priority=priority)
     return request_run(request, user=None, source=Job.Source.COMMAND)[0]

@@ -17,7 +17,7 @@ from benchapp.people.models import User
 from benchapp.runs import actions, broker
 from benchapp.runs.models import Attempt, Document, Measurement, Run, State
 from tests.conftest import Servers
-from tests.workers.conftest import alive, ask, becomes, good_document, until
+from tests.workers.conftest import alive, ask, ask_at, becomes, good_document, until
 
 Launch = Callable[[], "subprocess.Popen[bytes]"]
 
@@ -107,7 +107,7 @@ def test_a_worker_asked_to_stop_puts_its_run_back(worker: Launch):
 def test_a_background_run_makes_way_for_a_better_one_and_comes_again(worker: Launch, control: Launch):
     worker()
     control()
-    background = ask(priority=-10, seconds=600)
+    background = ask_at(-10, seconds=600)
     child = child_of(background.pk)
     assert os.getpriority(os.PRIO_PROCESS, child) == 10
     becomes(ask(document=good_document()), State.DONE)
