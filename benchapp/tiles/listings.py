@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from benchapp.catalog.models import Release
+from benchapp.tiles.families import DENSE
 from benchapp.tiles.fates import Fate
 from benchapp.tiles.models import Listing, Tile
 from benchapp.tiles.words import count, listed
@@ -26,6 +27,8 @@ class Listed:
     instantiated: bool
     gemm1: tuple[int, ...] = ()
     gemm2: tuple[int, ...] = ()
+    #: whether it is one of a dense GEMM's, which has no second
+    dense: bool = False
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -37,8 +40,8 @@ class Listed:
 
     @property
     def ids(self) -> str:
-        """ "GEMM1 3, GEMM2 11"; empty where no tactic names the variant."""
-        named = (("GEMM1", self.gemm1), ("GEMM2", self.gemm2))
+        """ "GEMM1 3, GEMM2 11", of a dense GEMM "tactic 3"; empty where no tactic names the variant."""
+        named = (("tactic" if self.dense else "GEMM1", self.gemm1), ("GEMM2", self.gemm2))
         return ", ".join(f"{gemm} {' '.join(map(str, ids))}" for gemm, ids in named if ids)
 
 
@@ -56,7 +59,9 @@ def listings_of(
     for release, candidate, dispatched, instantiated, gemm1, gemm2, *key in rows.values_list(
         "release_id", "candidate", "dispatched", "instantiated", "gemm1_tactics", "gemm2_tactics", *_FIELDS
     ):
-        item = Listed(tuple(key), candidate, dispatched, instantiated, tuple(gemm1), tuple(gemm2))
+        item = Listed(
+            tuple(key), candidate, dispatched, instantiated, tuple(gemm1), tuple(gemm2), family in DENSE
+        )
         found[version_of[release]][item.key] = item
     return found
 
@@ -77,9 +82,12 @@ def tactics_in_words(items: Iterable[Listed], fates: Mapping[Key, Fate]) -> str:
     split = f" ({total[0]} for GEMM1, {total[1]} for GEMM2)" if all(total) else ""
     fit = ends.pop("", 0)
     if not +ends:
-        return f"All of its {sum(total)} tactics{split} fit."
+        return "Its only tactic fits." if sum(total) == 1 else f"All of its {sum(total)} tactics{split} fit."
     lost = [f"{count(number)} {_ENDS[end][number > 1]}" for end, number in ends.most_common() if number]
-    return f"Of its {sum(total)} tactics{split}, {count(fit) if fit else 'none'} fit; {listed(lost, most=6)}."
+    tactics = "tactic" if sum(total) == 1 else "tactics"
+    return (
+        f"Of its {sum(total)} {tactics}{split}, {count(fit) if fit else 'none'} fit; {listed(lost, most=6)}."
+    )
 
 
 #: Why a tactic cannot run: of one, and of several.

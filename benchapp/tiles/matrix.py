@@ -36,7 +36,7 @@ TIGHT_FROM = 42
 class Row:
     tile_id: int
     epilogue: str
-    #: cluster and schedule, where rows of the tile differ in them
+    #: cluster and schedule, as far as they are not what goes without saying
     extra: str
     cells: tuple[Cell, ...]
 
@@ -104,8 +104,7 @@ def matrix(
     hidden = 0
     for _, found in itertools.groupby(tiles, key=lambda tile: (tile.m, tile.n, tile.k)):
         group = list(found)
-        several = len({(tile.cluster, tile.schedule) for tile in group}) > 1
-        rows = [_row(tile, several, columns, verdicts, listings) for tile in group]
+        rows = [_row(tile, columns, verdicts, listings) for tile in group]
         shown = [
             row for row in rows if not only_changes or changes_in([cell.fate for cell in row.cells], columns)
         ]
@@ -129,7 +128,6 @@ def matrix(
 
 def _row(
     tile: Tile,
-    several: bool,
     columns: Sequence[Column],
     verdicts: Mapping[tuple[int, str], Verdict],
     listings: Mapping[str, Mapping[Key, Listed]],
@@ -146,8 +144,8 @@ def _row(
         )
         for column in columns
     )
-    extra = f"{tile.cluster} {tile.schedule}".strip() if several else ""
-    return Row(tile.pk, variant_of(tile, None).epilogue, extra, cells)
+    variant = variant_of(tile, None)
+    return Row(tile.pk, variant.epilogue, variant.extra, cells)
 
 
 def _telling(groups: Sequence[Group], columns: Sequence[Column], focus: str) -> str:

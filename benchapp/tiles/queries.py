@@ -11,12 +11,14 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from benchapp.catalog.models import Release
 from benchapp.catalog.versions import version_order
 from benchapp.runs.models import Run, State
+from benchapp.tiles.families import FAMILIES
 from benchapp.tiles.fates import Variant
 from benchapp.tiles.models import Evidence, Stage, Tile, Verdict
 
 PACKAGE = "flashinfer"
 #: The architecture whose tiles are in doubt most often comes first, where any of it were surveyed.
 FIRST_ARCH = "sm120"
+#: So do the inputs that the question began with.
 FIRST_INPUTS = "nvfp4xnvfp4"
 #: How a survey fails whose version cannot be had.
 NOT_THERE = frozenset({"unknown_version", "no_wheel"})
@@ -99,11 +101,17 @@ def facets() -> list[Facet]:
 
 
 def selections(of: Sequence[Facet]) -> list[Selection]:
-    """Every selection that holds tiles, the fullest first; of equals FIRST_INPUTS."""
+    """Every selection that holds tiles: families in their own order, FIRST_INPUTS first, then the fullest."""
     tiles: dict[Selection, int] = defaultdict(int)
     for facet in of:
         tiles[facet.selection] += facet.tiles
-    return sorted(tiles, key=lambda of: (-tiles[of], of.inputs != FIRST_INPUTS, dataclasses.astuple(of)))
+    order = list(FAMILIES)
+
+    def place(chosen: Selection) -> tuple[int, bool, int, tuple[str, ...]]:
+        family = order.index(chosen.family) if chosen.family in order else len(order)
+        return family, chosen.inputs != FIRST_INPUTS, -tiles[chosen], dataclasses.astuple(chosen)
+
+    return sorted(tiles, key=place)
 
 
 def surveyed() -> dict[tuple[str, str], set[str]]:

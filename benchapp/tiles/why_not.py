@@ -259,7 +259,7 @@ def _larger(known: Evidence, largest: Sequence[Variant]) -> Iterator[str]:
         if tile in known.anywhere:
             versions = known.anywhere[tile]
             others = f"{count(versions)} other version{'s list' if versions > 1 else ' lists'} it"
-            yield f"The next size up, {_shape(tile)}, is not in {known.version}, but {others}."
+            yield f"The next size up, {_shape(tile)}, is not in this version; {others}, so its list omits it."
             continue
         start = f"No version known here lists the next size up, {_shape(tile)}: nothing offers it."
         built = [variant for variant in known.unshipped if variant.tile == tile]
@@ -312,9 +312,10 @@ def _search_space(known: Evidence) -> Iterator[str]:
     total = sum(item.instantiated for item in known.listings) or sum(
         variant.fate is not Fate.NO_DISPATCH for variant in known.variants
     )
+    written = "the only variant is" if total == 1 else f"all {total} variants are"
     yield (
-        f"Generated files are the search space, not the survivors: all {total} variants are written out "
-        "before anything is compiled."
+        f"Generated files are the search space, not the survivors: {written} written out before anything is "
+        "compiled."
     )
 
 
@@ -337,8 +338,9 @@ def _intensity(known: Evidence, area: int, variants: Iterable[Variant]) -> Itera
         if abs(top[1] - 2 * top[0]) > 0.05
         else ""
     )
+    area_ = "twice" if more == 2 else f"{more:g} times"
     yield (
         f"What size buys: a {_shape(big)} tile does {top[0]:.1f} MAC for each byte of operands, "
-        f"{_shape(below)} does {bare:.1f}: {times:.2f} times as many for {more:g} times the area"
+        f"{_shape(below)} does {bare:.1f}: {times:.2f} times as many for {area_} the area"
         f"{with_scales}."
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from benchapp.tiles.fates import Fate
 from benchapp.tiles.listings import Listed, tactics_in_words
 
@@ -39,6 +41,14 @@ def test_what_nobody_looked_at_is_not_counted_as_fitting():
     assert said == "Of its 3 tactics, none fit; two are not tested that far and one is never instantiated."
 
 
+def test_one_tactic_is_told_in_the_singular():
+    one = item(SMALL, (0,))
+    assert tactics_in_words([one], {one.key: Fate.SURVIVED}) == "Its only tactic fits."
+    assert tactics_in_words([one], {one.key: Fate.OVERFLOW}) == (
+        "Of its 1 tactic, none fit; one overflows shared memory."
+    )
+
+
 def test_without_ids_nothing_is_said():
     assert tactics_in_words([], {}) == ""
     assert tactics_in_words([item(SMALL, candidate=False)], {}) == ""
@@ -47,3 +57,4 @@ def test_without_ids_nothing_is_said():
 def test_ids_stand_beside_their_gemm():
     assert item(SMALL, (3,), (11, 12)).ids == "GEMM1 3, GEMM2 11 12"
     assert item(SMALL, (3,)).ids == "GEMM1 3"
+    assert dataclasses.replace(item(SMALL, (3,)), dense=True).ids == "tactic 3"

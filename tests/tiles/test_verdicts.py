@@ -66,9 +66,11 @@ def test_a_device_outweighs_every_compiler_and_a_deep_tier_a_shallow_one():
         ("compiler", "types"),
         ("compiler", "body"),
         ("compiler", "full"),
+        ("imported", ""),
         ("device", ""),
     ]
-    assert sorted(STRENGTH, key=STRENGTH.__getitem__) == order
+    assert sorted(STRENGTH.keys() - {("heuristic", "")}, key=STRENGTH.__getitem__) == order
+    assert STRENGTH["heuristic", ""] == STRENGTH["generator", ""]
     for (weak, strong), passed in itertools.product(itertools.pairwise(order), (True, False)):
         late = dt.datetime(2026, 12, 1, tzinfo=dt.UTC)
         found = [

@@ -83,7 +83,7 @@ def test_what_somebody_built_counts_more_than_arithmetic():
 
 def test_a_size_that_other_versions_list_is_named_as_theirs():
     said = " ".join(told(in_0_6_3(), anywhere={(256, 256, 128): 3}).sentences)
-    assert "256×256×128, is not in FlashInfer 0.6.3, but three other versions list it." in said
+    assert "256×256×128, is not in this version; three other versions list it, so its list omits it." in said
 
 
 def test_dispatch_is_told_apart_from_shared_memory():
