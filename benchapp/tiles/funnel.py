@@ -53,7 +53,7 @@ class Step:
     endings: Mapping[Ending, int]
 
     def at(self, stage: str) -> Rung:
-        return self.rungs[LADDER.index(stage)]
+        return next(rung for rung in self.rungs if rung.stage == stage)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,17 +128,27 @@ def steps(selection: Selection, releases: Sequence[Release]) -> list[Step]:
     for release, stage in told.values_list("release", "stage").distinct():
         read[release].add(stage)
     looked = {release.pk for release in surveyed(selection.arch, selection.family)}
+    ladder = stages_of(selection.family)
     return [
         Step(
             release.version,
             release.cutlass,
             "surveyed" if release.pk in endings else "absent" if release.pk in looked else "untested",
             sum(endings[release.pk].values()) if release.pk in endings else 0,
-            rungs(endings.get(release.pk, {}), frozenset(read[release.pk])),
+            tuple(
+                rung
+                for rung in rungs(endings.get(release.pk, {}), frozenset(read[release.pk]))
+                if rung.stage in ladder
+            ),
             endings.get(release.pk, {}),
         )
         for release in releases
     ]
+
+
+def stages_of(family: str) -> tuple[str, ...]:
+    """The stages a family's variants go through: lists name only what a release ships."""
+    return tuple(stage for stage in LADDER if family not in families.NOT_SHIPPED or stage not in LISTED)
 
 
 def sentence(step: Step) -> str:
@@ -152,7 +162,7 @@ def sentence(step: Step) -> str:
     ]
     last = max((at for at, rung in enumerate(step.rungs) if rung.known), default=-1)
     unread = [rung.stage for rung in step.rungs[:last] if not rung.known]
-    end = "; not tested beyond that" if last + 1 < len(LADDER) else ""
+    end = "; not tested beyond that" if last + 1 < len(step.rungs) else ""
     missing = f"; {' and '.join(unread)}: not read from its sources" if unread else ""
     return f"In {step.version}, {step.total:,} variants: {', '.join(said)}{end}{missing}."
 
@@ -222,7 +232,7 @@ def context(selection: Selection, releases: Sequence[Release], focus: str) -> di
     here = next((step for step in found if step.version == focus), None)
     return {
         "funnel": found,
-        "funnel_stages": LADDER,
+        "funnel_stages": stages_of(selection.family),
         "funnel_package": PACKAGES[families.package(selection.family)],
         "funnel_diff": reverse("tiles:diff") + query_of(selection),
         "funnel_said": sentence(here) if here else "",

@@ -337,3 +337,12 @@ def test_tactics_of_one_gemm_alone_name_no_gemm(client, db):
     page = client.get("/tiles/tactics/?family=mm_fp4&id=1").content.decode()
     assert "FlashInfer 0.7.4 has 4 tactic ids here, 0 to 3." in page and "GEMM1" not in page
     assert "Tactic 1 of 0.7.4 is 128×128×256" in page
+
+
+def test_what_no_release_ships_has_no_lists_in_its_funnel(surveyed):
+    store(explore([*explored((256, 256, 128), 90_000), *explored((512, 128, 128), 200_000)]))
+    ours = dataclasses.replace(SM120, family="explored_grouped_gemm")
+    context = funnel.context(ours, [Release.objects.get(package="cutlass")], "4.4.2")
+    assert context["funnel_stages"][0] == "compiled"
+    assert context["funnel_said"] == "In 4.4.2, 2 variants: 2 compiled, 1 fit; not tested beyond that."
+    assert context["funnel_package"] == "CUTLASS" and context["funnel_chart"]["bands"] == []
