@@ -83,7 +83,7 @@ class TilesForm(FilterForm):
         of_selection = [facet for facet in known if facet.selection == selected]
         offered: dict[str, list[Any]] = {
             "k": sorted({facet.k for facet in of_selection}),
-            "fusion": sorted({facet.fusion for facet in of_selection}, reverse=True),
+            "fusion": sorted({facet.fusion for facet in of_selection}, key=lambda of: (of != "none", of)),
             "swap": ["yes" if swap else "no" for swap in sorted({facet.swap_ab for facet in of_selection})],
             "schedule": sorted({facet.schedule for facet in of_selection}),
         }

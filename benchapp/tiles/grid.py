@@ -14,7 +14,7 @@ from benchapp.tiles.fates import Fate
 from benchapp.tiles.listings import Key, Listed, key_of
 from benchapp.tiles.matrix import severity
 from benchapp.tiles.models import Stage, Verdict
-from benchapp.tiles.queries import MOST_TOLD, Column, Narrow, Selection, tiles_of
+from benchapp.tiles.queries import MOST_TOLD, Column, Narrow, Selection, row_order, tiles_of
 from benchapp.tiles.words import listed, signed
 
 #: So many variants of a tile are drawn glyph by glyph; more are counted.
@@ -240,7 +240,7 @@ def pool(
             release__package=package(selection.family),
         )
         .select_related("tile")
-        .order_by("tile__cluster", "tile__schedule", "-tile__fusion", "tile__swap_ab")[:MOST_TOLD]
+        .order_by(*row_order("tile__"))[:MOST_TOLD]
     )
     base = reverse("tiles:index")
     rows = tuple(

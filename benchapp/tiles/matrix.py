@@ -157,11 +157,17 @@ def _telling(groups: Sequence[Group], columns: Sequence[Column], focus: str) -> 
     return f"{worst.tile_id}@{focus}" if worst else ""
 
 
-def severity(cell: Cell) -> int:
-    """The lower, the more a reader should look at it: chosen and wrong before wrong before failed."""
-    if cell.fate is Fate.INCORRECT:
-        return 0 if cell.variant.chosen else 1
-    return 2 if cell.look == "failed" else 3
+def severity(cell: Cell) -> tuple[int, int]:
+    """The lower, the more a reader should look at it.
+
+    Chosen and wrong, wrong, failed on a GPU, short of shared memory (the fewest bytes first), not compiling.
+    """
+    if cell.fate is Fate.INCORRECT and cell.variant.chosen:
+        return 0, 0
+    order = [Fate.INCORRECT, Fate.DEVICE_FAILURE, Fate.OVERFLOW, Fate.COMPILE_ERROR]
+    if cell.fate not in order:
+        return len(order) + 1, 0
+    return order.index(cell.fate) + 1, -min(cell.variant.margin_bytes or 0, 0)
 
 
 def changes_in(fates: Sequence[Fate], columns: Sequence[Column]) -> bool:

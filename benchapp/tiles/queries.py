@@ -6,7 +6,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, When
 
 from benchapp.catalog.models import Release
 from benchapp.catalog.versions import version_order
@@ -22,7 +22,6 @@ FIRST_ARCH = "sm120"
 FIRST_INPUTS = "nvfp4xnvfp4"
 #: How a survey fails whose version cannot be had.
 NOT_THERE = frozenset({"unknown_version", "no_wheel"})
-_ROW_ORDER = ("m", "n", "k", "cluster", "schedule", "-fusion", "swap_ab", "pk")
 #: A page holds no more rows and columns than these; exports hold all, a block of rows at a time.
 MOST_ROWS = 200
 MOST_COLUMNS = 60
@@ -151,8 +150,15 @@ def survey_runs() -> list[Run]:
     ]
 
 
+def row_order(tile: str = "") -> list[str | Case]:
+    """By tile, cluster, schedule, fusion with NONE first, then swap; `tile` leads to the tile."""
+    plain = Case(When(**{f"{tile}fusion": "none"}, then=0), default=1)
+    before = [f"{tile}{name}" for name in ("m", "n", "k", "cluster", "schedule")]
+    return [*before, plain, *(f"{tile}{name}" for name in ("fusion", "swap_ab", "pk"))]
+
+
 def tiles_of(selection: Selection, narrow: Narrow = EVERYTHING) -> QuerySet[Tile]:
-    return Tile.objects.filter(**dataclasses.asdict(selection), **narrow.filters).order_by(*_ROW_ORDER)
+    return Tile.objects.filter(**dataclasses.asdict(selection), **narrow.filters).order_by(*row_order())
 
 
 def most_telling(selection: Selection, narrow: Narrow) -> tuple[int, list[Tile]]:
@@ -161,7 +167,7 @@ def most_telling(selection: Selection, narrow: Narrow) -> tuple[int, list[Tile]]
     if len(all_of_few := list(found[: MOST_ROWS + 1])) <= MOST_ROWS:
         return len(all_of_few), all_of_few
     failed = Verdict.objects.filter(~Q(failed_stage="") | ~Q(reason=""), tile=OuterRef("pk"))
-    first = found.annotate(failed=Exists(failed)).order_by("-failed", *_ROW_ORDER)
+    first = found.annotate(failed=Exists(failed)).order_by("-failed", *row_order())
     kept = list(first.values_list("pk", flat=True)[:MOST_ROWS])
     return found.count(), list(found.filter(pk__in=kept))
 
@@ -215,11 +221,10 @@ def held_in(release: Release | None, selection: Selection) -> list[tuple[Tile, V
     if release is None:
         return []
     of_tile = {f"tile__{name}": value for name, value in dataclasses.asdict(selection).items()}
-    order = [f"-tile__{name[1:]}" if name.startswith("-") else f"tile__{name}" for name in _ROW_ORDER]
     verdicts = list(
         Verdict.objects.filter(**of_tile, release=release)
         .select_related("tile")
-        .order_by(*order)[: MOST_TOLD + 1]
+        .order_by(*row_order("tile__"))[: MOST_TOLD + 1]
     )
     if len(verdicts) > MOST_TOLD:
         return None

@@ -338,7 +338,7 @@ def _intensity(known: Evidence, area: int, variants: Iterable[Variant]) -> Itera
         if abs(top[1] - 2 * top[0]) > 0.05
         else ""
     )
-    area_ = "twice" if more == 2 else f"{more:g} times"
+    area_ = "twice" if more == 2 else f"{more:.3g} times"
     yield (
         f"What size buys: a {_shape(big)} tile does {top[0]:.1f} MAC for each byte of operands, "
         f"{_shape(below)} does {bare:.1f}: {times:.2f} times as many for {area_} the area"

@@ -32,6 +32,8 @@ _STAGE_IN_WORDS = {
     "correct": "correct on the GPU",
 }
 _KIND_IN_WORDS = {"device": "on a GPU", "imported": "imported", "sources": "from the sources"}
+#: So many tiles that overflow are explained one by one; of more only the counts are told.
+MOST_EXPLAINED = 4
 _NUMBERS = (
     "no",
     "one",
@@ -77,7 +79,7 @@ def signed(margin: int | None) -> str:
     """ "+3,072 B" to spare, "−1,024 B" short; "" where unknown."""
     if margin is None:
         return ""
-    return f"−{size(-margin)}" if margin < 0 else f"+{size(margin)}"
+    return f"{'−' if margin < 0 else '+' if margin else ''}{size(abs(margin))}"
 
 
 def cell(variant: Variant) -> str:
@@ -215,14 +217,21 @@ def _about_overflow(overflow: Sequence[Variant], variants: Sequence[Variant]) ->
             tiles_by_rescue[rescue].append(shape)
         else:
             hopeless.append(min(siblings, key=lambda variant: variant.need_bytes or 0))
-    for rescue, shapes in list(tiles_by_rescue.items())[:2]:
+    rescued = sum(map(len, tiles_by_rescue.values()))
+    if rescued + len(hopeless) > MOST_EXPLAINED:
+        yield (
+            f"{count(rescued + len(hopeless)).capitalize()} tiles overflow in some variant: "
+            f"{count(rescued)} of them fit in another, {count(len(hopeless))} in none."
+        )
+        return
+    for rescue, shapes in tiles_by_rescue.items():
         fits = "it fits" if len(shapes) == 1 else "both fit" if len(shapes) == 2 else "they fit"
         yield f"Shared memory does not forbid {listed(shapes)}: {fits} {rescue}."
     epilogues = {(variant.fusion.lower(), variant.swap_ab) for variant in overflow}
     if tiles_by_rescue and len(epilogues) == 1:
         fusion, swap = epilogues.pop()
         yield f"Only {fusion} fusion {'with' if swap else 'without'} swap overflows{_padding(overflow)}."
-    for variant in hopeless[:3]:
+    for variant in hopeless:
         margin = variant.margin_bytes
         over = "" if margin is None else f"; the smallest is over by {size(-margin)}"
         yield f"No variant of {variant.shape} fits{over}."
@@ -233,13 +242,16 @@ def siblings_that_fit(siblings: Iterable[Variant]) -> str:
     by_fusion: dict[str, list[Variant]] = defaultdict(list)
     for variant in siblings:
         if variant.reached(Stage.FITS):
-            by_fusion[variant.fusion.lower()].append(variant)
+            by_fusion[f"{variant.fusion.lower()} {variant.extra}".rstrip()].append(variant)
     said = []
     for fusion, found in by_fusion.items():
         if {variant.swap_ab for variant in found} == {True, False} and len(set(map(_need, found))) == 1:
             said.append(f"with fusion {fusion}, swapped or not{_need(found[0])}")
         else:
-            said += [f"with {'' if v.swap_ab else 'fusion '}{v.epilogue}{_need(v)}" for v in found]
+            said += [
+                f"with {'' if v.swap_ab else 'fusion '}{f'{v.epilogue} {v.extra}'.rstrip()}{_need(v)}"
+                for v in found
+            ]
     return " or ".join(said)
 
 
