@@ -9,15 +9,15 @@ from typing import Protocol, TypeVar
 from benchapp.tiles.models import Stage
 
 LADDER = tuple(Stage)
-#: What a finding rests on, from weakest to strongest: our own device over somebody else's word, that over
-#: the compiler, a deep tier over a shallow one.
+#: What a finding rests on, from weakest to strongest: somebody else's file, the sources, the compiler (a
+#: deep tier over a shallow one), our own device.
 STRENGTH = {
-    ("heuristic", ""): 0,
-    ("generator", ""): 0,
-    ("compiler", "types"): 1,
-    ("compiler", "body"): 2,
-    ("compiler", "full"): 3,
-    ("imported", ""): 4,
+    ("imported", ""): 0,
+    ("heuristic", ""): 1,
+    ("generator", ""): 1,
+    ("compiler", "types"): 2,
+    ("compiler", "body"): 3,
+    ("compiler", "full"): 4,
     ("device", ""): 5,
 }
 

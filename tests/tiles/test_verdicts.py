@@ -62,11 +62,11 @@ def test_the_order_in_which_findings_arrive_decides_nothing_but_ties(found: list
 
 def test_a_device_outweighs_every_compiler_and_a_deep_tier_a_shallow_one():
     order = [
+        ("imported", ""),
         ("generator", ""),
         ("compiler", "types"),
         ("compiler", "body"),
         ("compiler", "full"),
-        ("imported", ""),
         ("device", ""),
     ]
     assert sorted(STRENGTH.keys() - {("heuristic", "")}, key=STRENGTH.__getitem__) == order
@@ -78,6 +78,18 @@ def test_a_device_outweighs_every_compiler_and_a_deep_tier_a_shallow_one():
             Found("fits", not passed, *weak, found_at=late),
         ]
         assert deciding(found)[Stage.FITS].passed is passed
+
+
+def test_somebody_elses_file_never_hides_what_was_found_here():
+    later = dt.datetime(2026, 12, 1, tzinfo=dt.UTC)
+    never_offered = Found("candidate", False, source="heuristic", tier="", reason="no_candidate")
+    generated = Found("candidate", True, source="imported", tier="", found_at=later)
+    compiled_here = Found("compiled", True, tier="full")
+    compiled_elsewhere = Found("compiled", True, source="imported", tier="full", found_at=later)
+    chosen = deciding([generated, never_offered, compiled_elsewhere, compiled_here])
+    assert chosen == {Stage.CANDIDATE: never_offered, Stage.COMPILED: compiled_here}
+    elsewhere = Found("initialised", False, source="imported", tier="", reason="init_failed")
+    assert climb([compiled_here, elsewhere]) == (compiled_here, elsewhere)
 
 
 def test_nothing_found_is_no_verdict():
