@@ -210,7 +210,7 @@ def _spills(largest: Sequence[Variant]) -> Iterator[str]:
     known = [variant for variant in fitting if variant.spill_store_bytes is not None]
     if not known:
         if fitting:
-            yield "Whether they spill registers is open until a full compile has told."
+            yield "Whether the largest tiles spill registers is open until a full compile has told."
         return
     spilling = sorted((v for v in known if v.spills), key=lambda v: v.spill_store_bytes or 0)
     if not spilling:
