@@ -141,6 +141,8 @@ def _tactic(fields: list[str]) -> Tactic:
     outcome = _outcome(fields[15:], inputs)
     if outcome.form is not None:
         return Tactic(inputs, gemm, number, outcome.form, outcome)
+    if fields[4] == "0":
+        raise ValueError(f"a tile of tactic {number} that has no name and is not dispatched")
     m, n, k_bytes, cluster_m, cluster_n, cluster_k, sm = map(int, fields[4:11])
     epilogue, dynamic, fusion, swap = fields[11:15]
     form = Form(

@@ -41,6 +41,9 @@ _MXFP8_FILTER = (
     "[](cutlass_extensions::CutlassGemmConfigconst&config){return!config.is_tma_warp_specialized;}),"
     "configs.end());}returnconfigs;"
 )
+# before 0.5.3
+_GET_ONE_LIST = "getTactics()override{returnmoe_gemm_runner_.getConfigs();}"
+_ONE_LIST = "mAllProfiles=mKernelRunner->getTactics();"
 _ALL_PROFILES = (
     "mAllProfiles=gemm1_tactics;"
     "mAllProfiles.insert(mAllProfiles.end(),gemm2_tactics.begin(),gemm2_tactics.end());"
@@ -53,9 +56,12 @@ def program(sources: Sources, families: Collection[str]) -> str:
     BenchError `unknown_rule` where the sources are not as this module expects.
     """
     runner = without_comments(_read(sources, _RUNNER))
-    members = [body for name in _MEMBERS for body in definitions(runner, name)]
-    if len(members) <= len(_MEMBERS):  # getConfigs has an overload
-        raise _unknown(sources, _RUNNER, f"defines no MoeGemmRunner::{' or '.join(_MEMBERS)}")
+    members = []
+    for name in _MEMBERS:
+        found = definitions(runner, name)
+        if not found:
+            raise _unknown(sources, _RUNNER, f"defines no MoeGemmRunner::{name}")
+        members += found
     dispatch = _INCLUDE.sub("", without_comments(_read(sources, _DISPATCH)))
     macros = _check_rules(sources)
     known = (name for name in families if name != "mxfp8xmxfp8" or _KNOWS_MX in macros)
@@ -106,6 +112,9 @@ def definitions(text: str, member: str) -> list[str]:
 def _check_rules(sources: Sources) -> list[str]:
     """Macros for what differs between versions, once it is sure that the ids come about as expected."""
     tactics = _squeezed(_read(sources, _TACTICS))
+    bindings = [_squeezed(_text(path)) for path in sorted((sources.root / _BINDING).glob("*_binding.cu"))]
+    if _GET_ONE_LIST in tactics and any(_ONE_LIST in binding for binding in bindings):
+        return ["#define TILEWATCH_ONE_LIST", "#define TILEWATCH_FP4 __nv_fp4_e2m1"]
     if _GET_TACTICS not in tactics or _MAY_FINALIZE not in tactics:
         raise _unknown(sources, _TACTICS, "makes its tactics by another rule")
     macros = []
@@ -113,8 +122,7 @@ def _check_rules(sources: Sources) -> list[str]:
         if _MXFP8_FILTER not in tactics:
             raise _unknown(sources, _TACTICS, f"has another {_FILTER}")
         macros.append("#define TILEWATCH_FILTERS_MXFP8")
-    bindings = sorted((sources.root / _BINDING).glob("*_binding.cu"))
-    if not any(_ALL_PROFILES in _squeezed(_text(path)) for path in bindings):
+    if not any(_ALL_PROFILES in binding for binding in bindings):
         raise _unknown(sources, _BINDING, "numbers its tactics by another rule than GEMM1 ++ GEMM2")
     if "bool IsMXFPX" in _read(sources, _RUNNER_CLASS):
         macros.append(_KNOWS_MX)

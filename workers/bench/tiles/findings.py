@@ -97,7 +97,7 @@ def _dispatched(common: dict[str, Any], entry: Entry | None, arch: Arch) -> Find
     if not entry.instantiated:
         lacks.append("its generator writes no such kernel")
         places.append(f"among the tiles of generate_sm{number}_grouped_gemm_operations")
-    said = " and ".join(lacks)
+    said = ", and ".join(lacks)
     detail = f"{said[0].upper()}{said[1:]}. It would have to stand {' and '.join(places)}."
     return Finding(**base, passed=False, reason="no_dispatch", detail=detail[:_DETAIL_CHARACTERS])
 

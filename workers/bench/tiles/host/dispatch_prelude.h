@@ -57,7 +57,40 @@ constexpr char const* schedule_name() {
   else return "tma";
 }
 
+template <class Arch, class Tile, class Cluster, class Schedule>
+void write_down(int fusion, bool mx, bool dynamic, bool swap) {
+  reached = {true,
+             Arch::kMinComputeCapability,
+             int(cute::size<0>(Tile{})),
+             int(cute::size<1>(Tile{})),
+             int(cute::size<2>(Tile{})),
+             int(cute::size<0>(Cluster{})),
+             int(cute::size<1>(Cluster{})),
+             int(cute::size<2>(Cluster{})),
+             schedule_name<Schedule>(),
+             fusion,
+             mx,
+             dynamic,
+             swap};
+}
+
 }  // namespace tilewatch
+
+#ifdef TILEWATCH_ONE_LIST
+
+namespace tensorrt_llm::kernels::cutlass_kernels {
+
+template <typename Arch, typename T, typename WeightType, typename OutputType, typename EpilogueTag,
+          TmaWarpSpecializedGroupedGemmInput::EpilogueFusion FUSION, typename TileShape,
+          typename ClusterShape, bool IsMXFPX, bool BIAS>
+void tma_warp_specialized_generic_moe_gemm_kernelLauncher(TmaWarpSpecializedGroupedGemmInput, int, int,
+                                                          cudaStream_t, int*, size_t*) {
+  tilewatch::write_down<Arch, TileShape, ClusterShape, void>(int(FUSION), IsMXFPX, false, false);
+}
+
+}  // namespace tensorrt_llm::kernels::cutlass_kernels
+
+#else
 
 namespace tensorrt_llm::kernels::cutlass_kernels_oss {
 
@@ -68,19 +101,10 @@ void tma_warp_specialized_generic_moe_gemm_kernelLauncher(TmaWarpSpecializedGrou
                                                           cudaStream_t, int*, size_t*,
                                                           cute::Shape<int32_t, int32_t, cute::_1>,
                                                           cute::Shape<int32_t, int32_t, cute::_1>) {
-  tilewatch::reached = {true,
-                        Arch::kMinComputeCapability,
-                        int(cute::size<0>(TileShape{})),
-                        int(cute::size<1>(TileShape{})),
-                        int(cute::size<2>(TileShape{})),
-                        int(cute::size<0>(ClusterShape{})),
-                        int(cute::size<1>(ClusterShape{})),
-                        int(cute::size<2>(ClusterShape{})),
-                        tilewatch::schedule_name<EpilogueSchedule>(),
-                        int(FUSION),
-                        IsMXFPX,
-                        DYNAMIC_CGA,
-                        SwapAB};
+  tilewatch::write_down<Arch, TileShape, ClusterShape, EpilogueSchedule>(int(FUSION), IsMXFPX, DYNAMIC_CGA,
+                                                                         SwapAB);
 }
 
 }  // namespace tensorrt_llm::kernels::cutlass_kernels_oss
+
+#endif

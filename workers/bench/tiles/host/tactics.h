@@ -9,6 +9,9 @@
 // OUTCOME is `never TEXT`, what the dispatch threw, or
 //   `reached ARCH M N K CLUSTER_M CLUSTER_N CLUSTER_K SCHEDULE FUSION MX DYNAMIC SWAP`;
 // an offer's fields before it: TILE_M TILE_N K_BYTES CLUSTER_M CLUSTER_N CLUSTER_K SM EPILOGUE DYNAMIC FUSION SWAP.
+//
+// Before 0.5.3 (TILEWATCH_ONE_LIST) both GEMMs shared one list without fusion and swapped operands, and a tile's
+// enum did not tell its extents: those are known of a tile that is dispatched, else written as 0.
 #pragma once
 
 #include <fstream>
@@ -33,10 +36,14 @@ template <class T, class Weight, class Output, Scaling SCALING, class Runner_>
 struct Family {
   using Runner = Runner_;
   static void dispatch(Config const& config, Fusion fusion, bool swap) {
-    namespace oss = tensorrt_llm::kernels::cutlass_kernels_oss;
     Input input{};
     input.fpX_block_scaling_type = SCALING;
+#ifdef TILEWATCH_ONE_LIST
+    namespace oss = kernels;
+#else
+    namespace oss = tensorrt_llm::kernels::cutlass_kernels_oss;
     input.swap_ab = swap;
+#endif
     input.fusion = fusion;
     size_t workspace = 0;  // asked for instead of a launch: the input then need not be valid
     auto select = fusion == Fusion::FINALIZE
@@ -71,14 +78,22 @@ void outcome(Config const& config, Fusion fusion, bool swap) {
             << r.mx << '\t' << r.dynamic << '\t' << r.swap << '\n';
 }
 
+#ifdef TILEWATCH_ONE_LIST
+inline char const* epilogue_name(extensions::EpilogueScheduleType) { return "auto"; }
+#else
 inline char const* epilogue_name(extensions::EpilogueScheduleType schedule) {
   using Schedule = extensions::EpilogueScheduleType;
   return schedule == Schedule::TMA ? "tma" : schedule == Schedule::NO_SMEM ? "nosmem" : "auto";
 }
+#endif
 
 template <class Enum>
 void write_shape(Enum value) {
+#ifdef TILEWATCH_ONE_LIST
+  int const m = 0, n = 0, k = 0;
+#else
   auto const [m, n, k] = extensions::enum_to_shape_tuple(value);
+#endif
   std::cout << m << '\t' << n << '\t' << k << '\t';
 }
 
@@ -88,8 +103,13 @@ void offers(char const* name, int sm) {
   for (int gemm : {1, 2}) {
     std::vector<Config> configs;
     try {  // the rule of CutlassMoeFCRunner::getTactics and mayHaveFinalizeFused, whose text was compared
+#ifdef TILEWATCH_ONE_LIST
+      id = 0;
+      configs = F::Runner::getConfigs(sm);
+#else
       bool const finalize = gemm == 2 && F::Runner::supportsTmaWarpSpecialized(sm) && sm >= 90;
       configs = F::Runner::getConfigs(sm, finalize);
+#endif
     } catch (std::exception const& error) {
       std::cout << "refused\t" << name << '\t' << gemm << '\t' << one_line(error.what()) << '\n';
     }
@@ -106,11 +126,16 @@ void offers(char const* name, int sm) {
       else if (config.sm_version >= 120) write_shape(config.tile_config_sm120);
       else write_shape(config.tile_config_sm100);
       write_shape(config.cluster_shape);
+#ifdef TILEWATCH_ONE_LIST
+      bool const finalize = false, dynamic = false, swap = false;
+#else
       bool const finalize = config.epilogue_fusion_type == Config::EpilogueFusionType::FINALIZE;
-      std::cout << config.sm_version << '\t' << epilogue_name(config.epilogue_schedule) << '\t'
-                << (config.dynamic_cluster_shape != extensions::ClusterShape::Undefined) << '\t'
-                << (finalize ? "finalize" : "none") << '\t' << config.swap_ab << '\t';
-      outcome<F>(config, finalize ? Fusion::FINALIZE : Fusion::NONE, config.swap_ab);
+      bool const dynamic = config.dynamic_cluster_shape != extensions::ClusterShape::Undefined;
+      bool const swap = config.swap_ab;
+#endif
+      std::cout << config.sm_version << '\t' << epilogue_name(config.epilogue_schedule) << '\t' << dynamic << '\t'
+                << (finalize ? "finalize" : "none") << '\t' << swap << '\t';
+      outcome<F>(config, finalize ? Fusion::FINALIZE : Fusion::NONE, swap);
     }
   }
 }
@@ -125,6 +150,9 @@ struct Question {
 
 template <class F>
 void answer(Question const& q) {
+#ifdef TILEWATCH_ONE_LIST
+  std::cout << "answer\tnever\tNo tactic of this version asks for it, and its dispatch cannot be asked.\n";
+#else
   using Cluster = extensions::ClusterShape;
   int const tile = extensions::shape_tuple_to_enum(q.m, q.n, q.k);
   auto const cluster = static_cast<Cluster>(extensions::shape_tuple_to_enum(q.cluster_m, q.cluster_n, q.cluster_k));
@@ -143,6 +171,7 @@ void answer(Question const& q) {
   config.swap_ab = q.swap;
   std::cout << "answer\t";
   outcome<F>(config, q.fusion == "finalize" ? Fusion::FINALIZE : Fusion::NONE, q.swap);
+#endif
 }
 
 template <class T, class Weight, class Output>
