@@ -18,8 +18,8 @@ from workers.bench.tiles.arches import ARCHES
 #: The torch of CPU benchmarks.
 CPU_TORCH = "2.13.0"
 LONGEST_VERSION = 40
-#: Background work: an exploration takes minutes, full compiles hours.
-EXPLORE_PRIORITY, DEEP_PRIORITY = -5, -10
+#: Background work: a sweep over releases takes most of an hour, an exploration minutes, full compiles hours.
+SWEEP_PRIORITY, EXPLORE_PRIORITY, DEEP_PRIORITY = -2, -5, -10
 
 
 def clean_version(text: str) -> str:
@@ -53,10 +53,11 @@ def request_survey(
     source: Job.Source,
     waits_for: Run | None = None,
     tier: Tier = "types",
+    priority: int | None = None,
 ) -> tuple[Run, bool]:
     """Ask for the tile survey of a FlashInfer version. Returns (run, created). Raises ValidationError.
 
-    Tier `full` compiles the bodies of whatever fits: hours, so it is done in the background.
+    Tier `full` compiles the bodies of whatever fits: hours, so it is always done in the background.
     """
     version, arch = clean_version(version), clean_arch(arch)
     if tier not in ("types", "full"):
@@ -70,7 +71,7 @@ def request_survey(
         versions={"flashinfer": version},
         params={"arch": arch, "tier": tier} if deep else {"arch": arch},
         target=_arch_target(arch),
-        priority=DEEP_PRIORITY if deep else None,
+        priority=DEEP_PRIORITY if deep else priority,
     )
     return request_run(request, user=user, source=source, waits_for=waits_for)
 
