@@ -70,6 +70,9 @@ def wheel_files(units: Mapping[str, str], version: str = "0.6.3") -> dict[str, b
         f"{DATA}/csrc/nv_internal/{LAUNCHER}": (MINI / "launcher.inl").read_text(),
         f"{DATA}/cutlass/include/cutlass/version.h": VERSION_H,
         f"{DATA}/cutlass/include/cutlass/device_kernel.h": (MINI / "device_kernel.h").read_text(),
+        f"{DATA}/cutlass/include/cutlass/epilogue/dispatch_policy.hpp": (
+            MINI / "dispatch_policy.hpp"
+        ).read_text(),
         f"{DATA}/cutlass/include/cutlass/numeric_types.h": (MINI / "numeric_types.h").read_text(),
         f"{DATA}/cutlass/include/cute/tensor.hpp": (MINI / "tensor.hpp").read_text(),
     }

@@ -25,6 +25,7 @@ template <class T, class W, class Out, Fusion FUSION, int M, int N, int K, int C
 struct MiniKernel {
   static_assert(N % 32 == 0, "N must be a multiple of 32");
   struct Params { int unused; };
+  struct ArchTag { static constexpr int kMinComputeCapability = 120; };
   static constexpr int MaxThreadsPerBlock = 384;
   static constexpr int MinBlocksPerMultiprocessor = 1;
   using TileShape = cute::Shape<cute::Int<M>, cute::Int<N>, cute::Int<K>>;
@@ -48,6 +49,7 @@ struct MiniKernel {
   };
 
   struct CollectiveEpilogue {
+    struct DispatchPolicy {};
     static constexpr bool finalize = FUSION == Fusion::FINALIZE;
     using ElementD = std::conditional_t<finalize, void, typename Out::Element>;
     using ThreadEpilogueOp =

@@ -1,0 +1,5 @@
+#pragma once
+namespace cutlass::epilogue {
+struct Sm100NoSmem {};
+struct Sm100PtrArrayNoSmem {};
+}  // namespace cutlass::epilogue
