@@ -99,7 +99,7 @@ def run(
                     _COMPILE + (_DENSE - _COMPILE) * done // len(units), _ALL, message
                 ),
             )
-            dense = mm_fp4.Part()
+            dense, before = mm_fp4.Part(), _cpu_seconds()
             if "nvfp4xnvfp4" in inputs:
                 dense = mm_fp4.run(
                     cache,
@@ -110,6 +110,7 @@ def run(
                     jobs or default_jobs(),
                     lambda _, message: progress.step(_DENSE, _ALL, f"mm_fp4: {message}"),
                 )
+            dense_seconds = _cpu_seconds() - before
         evidence: list[Finding] = []
         for unit in units:
             evidence += findings.of_unit(unit, found[unit.name], arch, tree.cutlass, lists)
@@ -149,6 +150,7 @@ def run(
         logs={name: capped(log) for name, log in logs.items()},
         costs={
             "cpu_seconds": round(_cpu_seconds(), 3),
+            "mm_fp4_cpu_seconds": round(dense_seconds, 3),
             "wall_seconds": round(time.monotonic() - clock, 3),
             "wheel_bytes": tree.wheel_bytes,
             "wheel_unpacked_bytes": tree.wheel_unpacked_bytes,
