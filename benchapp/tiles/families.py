@@ -19,6 +19,8 @@ FAMILIES = {
     "explored_gemm": Family("dense GEMM, explored", "cutlass"),
     "profiled_gemm": Family("GEMM of cutlass_profiler", "cutlass"),
 }
+#: The family in question: where none is named, this one is meant.
+FIRST = "moe_grouped_gemm"
 #: Families that no release ships; what they hold is never counted among a release's own tiles.
 NOT_SHIPPED = frozenset({"moe_grouped_gemm_rescue", "explored_grouped_gemm", "explored_gemm"})
 #: Families whose tactics are of a fused MoE's two GEMMs; ids count through both.

@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from benchapp.runs.models import Document
+from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING
 from benchapp.tiles.models import Evidence, Tile
+from benchapp.tiles.queries import FIRST_INPUTS
 from benchapp.tiles.verdict import climb
 from benchapp.web.templatetags.units import operand_types
 
@@ -16,26 +18,29 @@ Variant = tuple[int, int, int, str, str, bool, str]
 
 
 def survey_line(document: Document) -> str:
-    """E.g. "survey flashinfer=0.6.3 sm120 nvfp4: 16 tile variants, 14 fit, 2 overflow by 1,024 B"."""
-    findings: dict[str, dict[Variant, list[Evidence]]] = defaultdict(lambda: defaultdict(list))
+    """E.g. "survey flashinfer=0.6.3 sm120 nvfp4: 16 tile variants, 14 fit, 2 overflow by 1,024 B; mm_fp4 nvfp4:
+    1 fit". The family goes without saying where it is the MoE's."""
+    findings: dict[tuple[str, str], dict[Variant, list[Evidence]]] = defaultdict(lambda: defaultdict(list))
     evidence = Evidence.objects.filter(document=document).select_related("tile").defer("detail", "parts")
     for finding in evidence.order_by("id"):
-        findings[finding.tile.inputs][_variant(finding.tile)].append(finding)
+        findings[finding.tile.family, finding.tile.inputs][_variant(finding.tile)].append(finding)
     assert document.stack is not None and document.target is not None  # accepted documents have both
-    families = "; ".join(f"{_name(inputs)}: {_fates(found.values())}" for inputs, found in _by_size(findings))
+    said = "; ".join(
+        f"{_name(*key)}: {_fates(found.values())}"
+        for key, found in sorted(findings.items(), key=lambda item: _place(*item[0]))
+    )
     package = "flashinfer" if "flashinfer" in document.stack.components else "cutlass"
-    return f"survey {package}={document.stack.components[package]} {document.target.arch} {families}"
+    return f"survey {package}={document.stack.components[package]} {document.target.arch} {said}"
 
 
-def _by_size(
-    findings: dict[str, dict[Variant, list[Evidence]]],
-) -> list[tuple[str, dict[Variant, list[Evidence]]]]:
-    return sorted(findings.items(), key=lambda item: (-len(item[1]), item[0]))
+def _place(family: str, inputs: str) -> tuple[bool, str, bool, str]:
+    return family != families.FIRST, family, inputs != FIRST_INPUTS, inputs
 
 
-def _name(inputs: str) -> str:
+def _name(family: str, inputs: str) -> str:
     """nvfp4 where A and B are of one type, mxfp8xmxfp4 where they differ."""
-    return "x".join(dict.fromkeys(operand_types(inputs)))
+    types = "x".join(dict.fromkeys(operand_types(inputs)))
+    return types if family == families.FIRST else f"{family} {types}"
 
 
 def _variant(tile: Tile) -> Variant:

@@ -34,6 +34,11 @@ def test_what_fits_and_what_overflows_is_counted():
     )
 
 
+def test_families_are_counted_apart_and_the_moes_comes_first():
+    dense = [dataclasses.replace(f, family="mm_fp4") for f in findings_of(IN_0_6_3[:1])]
+    assert line([*dense, *findings_of(IN_0_6_3[:2])]).endswith("sm120 nvfp4: 2 fit; mm_fp4 nvfp4: 1 fit")
+
+
 def test_what_got_further_on_a_device_fits_too():
     assert line(on_device(variant(*IN_0_6_3[0]), "correct")).endswith("nvfp4: 1 fit")
 
