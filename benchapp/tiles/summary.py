@@ -18,8 +18,10 @@ Variant = tuple[int, int, int, str, str, bool, str]
 
 
 def survey_line(document: Document) -> str:
-    """E.g. "survey flashinfer=0.6.3 sm120 nvfp4: 16 tile variants, 14 fit, 2 overflow by 1,024 B; mm_fp4 nvfp4:
-    1 fit". The family goes without saying where it is the MoE's."""
+    """E.g. "survey flashinfer=0.6.3 sm120 nvfp4: 16 tile variants, 14 fit, 2 overflow by 1,024 B".
+
+    One part for each family and inputs; the family goes without saying where it is the MoE's.
+    """
     findings: dict[tuple[str, str], dict[Variant, list[Evidence]]] = defaultdict(lambda: defaultdict(list))
     evidence = Evidence.objects.filter(document=document).select_related("tile").defer("detail", "parts")
     for finding in evidence.order_by("id"):

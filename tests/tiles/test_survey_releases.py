@@ -1,4 +1,4 @@
-"""`manage.py survey_releases`: what is missing of a complete survey, as real pip tells it of a local folder."""
+"""`manage.py survey_releases`: what a complete survey lacks, as real pip tells it of a local folder."""
 
 from __future__ import annotations
 
