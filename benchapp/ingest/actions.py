@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import gzip
 import logging
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,7 +103,8 @@ def _accept(document_id: int, document: schema.Document) -> Document:
         "measurements": measurements.store(row, document, target),
         "findings": findings.store(row, document),
     }
-    vanished.tell(document)
+    if row.origin != Document.Origin.RECORDED:  # history is no news
+        vanished.tell(document)
     row.facts["summary"] = survey_line(row) if document.evidence else benchmark_line(row)
     row.save(update_fields=["target", "stack", "kind", "schema_version", "state", "facts"])
     Document.objects.filter(pk=row.pk).update(ingested_at=Now())
@@ -166,14 +169,16 @@ class Unreadable(Exception):
 
 
 def ingest_file(path: Path, *, origin: Document.Origin, user: User | None = None) -> tuple[Document, bool]:
-    """Ingest a file. Returns (document, whether it was taken in now); the same bytes again change nothing.
+    """Ingest a file, packed where its name ends in .gz. The same bytes again change nothing.
 
-    Raises Unreadable.
+    Returns (document, whether it was taken in now). Raises Unreadable.
     """
     limit = settings.DOCUMENT_LIMIT_BYTES
     try:
-        with path.open("rb") as source:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as source:
             body = source.read(limit + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise Unreadable(f"{printable(str(path))}: not a whole gzip file") from None
     except OSError as error:
         raise Unreadable(f"{printable(str(path))}: {error.strerror}") from None
     if len(body) > limit:

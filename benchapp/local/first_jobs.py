@@ -14,7 +14,7 @@ from benchapp.runs.requests import request_cpu_gemm, request_survey
 
 logger = logging.getLogger(__name__)
 
-#: Results measured on other machines, shown as recorded.
+#: Results found on other machines, shown as recorded.
 RECORDED = Path(__file__).resolve().parents[1] / "recorded"
 SURVEYED_FLASHINFER = "0.6.3"
 SURVEYED_ARCH = "sm120"
@@ -22,14 +22,19 @@ SUITE = "cpu-smoke"
 
 
 def ask() -> list[Run]:
-    """Take in the recorded results and ask for the first survey and benchmark, one after the other.
+    """Ask for the first survey and benchmark, one after the other, and take in the recorded results.
 
     Idempotent: what an earlier start asked for is returned as it is.
     """
-    for path in sorted(RECORDED.glob("*.json")):
+    runs = _first_runs()  # before what is recorded, so that a worker is on its way meanwhile
+    for path in sorted(RECORDED.iterdir()):
         document, new = ingest_file(path, origin=Document.Origin.RECORDED)
         if new and document.state == Document.State.REJECTED:
             logger.error("recorded result %s was refused: %s", path.name, document.fault)
+    return runs
+
+
+def _first_runs() -> list[Run]:
     with transaction.atomic():
         lock("first_jobs")
         runs = list(Run.objects.filter(job__source=Job.Source.FIRST_START).order_by("id"))

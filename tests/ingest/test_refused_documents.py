@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import gzip
 import json
 import subprocess
 import sys
@@ -272,6 +273,33 @@ def test_a_document_of_100_mb_is_refused_before_it_is_read(tmp_path: Path):
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path):
     with pytest.raises(Unreadable, match="No such file"):
         ingest_file(tmp_path / "none.json", origin=Document.Origin.FILE)
+
+
+def test_a_packed_file_is_taken_as_what_it_holds(tmp_path: Path):
+    plain, packed = tmp_path / "document.json", tmp_path / "document.json.gz"
+    plain.write_bytes(body(gemm()))
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    row, new = ingest_file(packed, origin=Document.Origin.FILE)
+    assert new and row.state == Document.State.ACCEPTED
+    assert ingest_file(plain, origin=Document.Origin.FILE) == (row, False)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-9], lambda data: b"{}", lambda data: data[:10] + b"x" * 50]
+)
+def test_a_damaged_packed_file_is_said_to_be_one(tmp_path: Path, damage):
+    packed = tmp_path / "document.json.gz"
+    packed.write_bytes(damage(gzip.compress(body(gemm()))))
+    with pytest.raises(Unreadable, match=r"document\.json\.gz: not a whole gzip file"):
+        ingest_file(packed, origin=Document.Origin.FILE)
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path: Path, settings):
+    settings.DOCUMENT_LIMIT_BYTES = 1_000_000
+    packed = tmp_path / "bomb.json.gz"
+    packed.write_bytes(gzip.compress(b" " * 50_000_000))
+    with pytest.raises(Unreadable, match=r"bomb\.json\.gz: larger than 1,000,000 bytes"):
+        ingest_file(packed, origin=Document.Origin.FILE)
 
 
 json_values = st.recursive(

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from benchapp.alerts.models import Event
 from benchapp.ingest.actions import ingest
-from benchapp.local.first_jobs import ask
+from benchapp.local.first_jobs import RECORDED, ask
 from benchapp.runs import actions
 from benchapp.runs.models import Document, Job, Run, State
 from tests.ingest.documents import body, gemm
@@ -51,10 +52,12 @@ def test_two_jobs_are_asked_for_once_and_the_second_waits_for_the_first():
 
 def test_recorded_results_are_there_from_the_first_start_and_say_what_they_are():
     ask()
-    recorded = Document.objects.get(origin=Document.Origin.RECORDED)
-    assert recorded.state == Document.State.ACCEPTED
-    assert recorded.get_origin_display() == "recorded elsewhere"
-    assert recorded.run is None
+    recorded = Document.objects.filter(origin=Document.Origin.RECORDED)
+    assert {row.name for row in recorded} == {path.name for path in RECORDED.iterdir()}
+    for row in recorded:
+        assert (row.state, row.run) == (Document.State.ACCEPTED, None)
+        assert row.get_origin_display() == "recorded elsewhere"
+    assert not Event.objects.exists()
 
 
 def test_one_line_a_job_and_a_good_end(capsys: pytest.CaptureFixture[str]):
