@@ -66,7 +66,8 @@ class Body:
 
 
 def wanted(units: Sequence[Unit], evidence: Sequence[Finding]) -> list[Wanted]:
-    """The instantiations that fit by their types, bf16 outputs first."""
+    """The instantiations that fit by their types, bf16 outputs and the largest tiles first: spills are in
+    question there."""
     fitting = {_of_finding(finding) for finding in evidence if finding.stage == "fits" and finding.passed}
     found = [
         Wanted(unit, one)
@@ -74,7 +75,13 @@ def wanted(units: Sequence[Unit], evidence: Sequence[Finding]) -> list[Wanted]:
         for one in unit.instantiations
         if _of_instantiation(unit, one) in fitting
     ]
-    return sorted(found, key=lambda each: each.one.variant.output != "bf16")
+    return sorted(found, key=_turn)
+
+
+def _turn(wanted: Wanted) -> tuple[bool, int]:
+    variant = wanted.one.variant
+    m, n, _ = variant.tile
+    return variant.output != "bf16", -m * n
 
 
 def survey(
