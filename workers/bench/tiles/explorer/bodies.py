@@ -100,7 +100,8 @@ def _compile(compile_with: Nvcc, config: Config, scratch: Path) -> tuple[Body, b
 
 def _body(compile_with: Nvcc, config: Config, ended: Ended, folder: Path) -> tuple[Body, bool]:
     output = ended.stdout + ended.stderr
-    log = f"$ {compile_with.shown_command(full=True)}\n{compile_with.shown(output)}"[:_LOG_CHARACTERS]
+    # ptxas speaks last, after pages of warnings
+    log = f"$ {compile_with.shown_command(full=True)}\n{compile_with.shown(output)[-_LOG_CHARACTERS:]}"
     if ended.returncode == 0:
         entry, size = nvcc.body(output, folder)
         return Body(ended.cpu_seconds, log, entry, size), True
