@@ -13,8 +13,8 @@ from benchapp.ingest import schema
 from benchapp.ingest.identities import release_of
 from benchapp.tiles import families
 from benchapp.tiles.diff import Change, Delta, compare, losses
-from benchapp.tiles.listed import entries, surveyed
-from benchapp.tiles.queries import PACKAGE, Selection
+from benchapp.tiles.entries import entries
+from benchapp.tiles.queries import PACKAGE, Selection, surveyed_releases
 from benchapp.tiles.words import listed
 from benchapp.web.templatetags.units import operands
 
@@ -42,7 +42,7 @@ def tell(document: schema.Document) -> int:
     new = 0
     for family, of_family in sorted(kinds.items()):
         selections = [Selection(arch, family, *types) for types in sorted(of_family)]
-        for before, after in _neighbours(surveyed(arch, family), release):
+        for before, after in _neighbours(surveyed_releases(arch, family), release):
             new += _compare(selections, before, after)
     return new
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from benchapp.tiles.fates import GLYPHS, LOOKS, Fate, Variant
+from benchapp.tiles.fates import GLYPHS, Fate, Variant, look
 from benchapp.tiles.listings import Listed
 from benchapp.tiles.models import Tile, Verdict
 from benchapp.tiles.queries import Column, variant_of
@@ -50,7 +50,7 @@ def cell_of(tile: Tile, column: Column, verdict: Verdict | None, item: Listed | 
     return Cell(
         variant=variant,
         fate=fate,
-        look=LOOKS.get(fate, fate.value),
+        look=look(fate),
         glyph=GLYPHS[fate],
         text=text,
         title=f"{variant.name} in {column.version}: {text}",

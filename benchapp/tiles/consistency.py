@@ -8,8 +8,9 @@ from typing import Any
 
 from benchapp.catalog.models import Release
 from benchapp.tiles import words
-from benchapp.tiles.fates import Fate
-from benchapp.tiles.listed import Entry, Key, entries
+from benchapp.tiles.entries import Entry, entries
+from benchapp.tiles.fates import GLYPHS, Fate
+from benchapp.tiles.keys import Key
 from benchapp.tiles.queries import Selection
 
 #: A page lists no more disagreeing variants than this; what it leaves out is counted.
@@ -22,16 +23,27 @@ class Kind:
 
     title: str
     meaning: str
+    fate: Fate
+
+    @property
+    def glyph(self) -> str:
+        return GLYPHS[self.fate]
 
 
 NEVER_DISPATCHED = Kind(
-    "Candidates never dispatched", "the autotuner tries their ids, and no try ever launches such a kernel"
+    "Candidates never dispatched",
+    "the autotuner tries their ids, and no try ever launches such a kernel",
+    Fate.NO_DISPATCH,
 )
 NEVER_INSTANTIATED = Kind(
-    "Dispatched, never instantiated", "the dispatch names a kernel that the generator does not write"
+    "Dispatched, never instantiated",
+    "the dispatch names a kernel that the generator does not write",
+    Fate.NO_DISPATCH,
 )
 NEVER_CANDIDATES = Kind(
-    "Instantiated, never candidates", "they are compiled and shipped, and nothing can choose them"
+    "Instantiated, never candidates",
+    "they are compiled and shipped, and nothing can choose them",
+    Fate.NO_CANDIDATE,
 )
 
 
@@ -156,12 +168,8 @@ def panel(version: str, found: Mapping[Key, Entry]) -> Panel:
     apart = tuple(disagreements(found.values()))
     ids = in_words(tactics_of(found.values()))
     if not apart:
-        return Panel(
-            version,
-            "read",
-            f"The three lists of {version} agree on all {len(listed):,} variants. {ids}",
-            counts,
-        )
+        what = "its only variant" if len(listed) == 1 else f"all {len(listed):,} variants"
+        return Panel(version, "read", f"The three lists of {version} agree on {what}. {ids}", counts)
     number = sum(each.count for each in apart)
     verb = "variant is" if number == 1 else "variants are"
     said = f"In {version} {words.count(number)} of {len(listed):,} {verb} not in all three lists. {ids}"

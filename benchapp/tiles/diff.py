@@ -7,8 +7,9 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchapp.tiles import words
+from benchapp.tiles.entries import Entry
 from benchapp.tiles.fates import Fate
-from benchapp.tiles.listed import Entry, Key
+from benchapp.tiles.keys import Key
 
 
 class Change(enum.StrEnum):
@@ -21,6 +22,14 @@ class Change(enum.StrEnum):
     MOVED = "moved"
 
 
+_OF_SIDE = (
+    "stage", "failed_stage", "reason", "stages", "need_bytes", "margin_bytes", "spill_store_bytes", "tactics",
+)  # fmt: skip
+#: Columns of a difference as CSV.
+COLUMNS = (
+    "change", *Key._fields, "from", "to", "moved",
+    *(f"{name}_{side}" for side in ("before", "after") for name in _OF_SIDE),
+)  # fmt: skip
 #: How a heading reads, with the glyph of what became of the variants under it.
 HEADINGS = {
     Change.VANISHED: "Vanished: in the older release only",
@@ -91,16 +100,12 @@ def moved_in_words(before: Entry | None, after: Entry | None) -> str:
     if was.reason and now.reason and was.reason != now.reason:
         said.append(f"{was.reason.replace('_', ' ')} → {now.reason.replace('_', ' ')}")
     if before.listing and after.listing and before.tactics != after.tactics:
-        said.append(f"tactic ids {ids(before.tactics)} → {ids(after.tactics)}")
+        said.append(f"tactic ids {words.ids(before.tactics)} → {words.ids(after.tactics)}")
     return ", ".join(said)
 
 
 def _change(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
-
-
-def ids(tactics: Sequence[int]) -> str:
-    return ", ".join(map(str, tactics)) or "none"
 
 
 def headline(from_: str, to: str, deltas: Sequence[Delta], shared: int) -> str:
@@ -127,21 +132,13 @@ def flat(deltas: Sequence[Delta], from_: str, to: str) -> Iterator[dict[str, str
     for delta in deltas:
         row: dict[str, str | int | bool | None] = {
             "change": delta.change.value,
-            **dataclasses.asdict(delta.key),
+            **delta.key._asdict(),
             "from": from_,
             "to": to,
             "moved": delta.moved,
         }
         for side, entry in (("before", delta.before), ("after", delta.after)):
-            variant = entry.variant if entry else None
-            row |= {
-                f"stage_{side}": variant.stage if variant else None,
-                f"failed_stage_{side}": variant.failed_stage if variant else None,
-                f"reason_{side}": variant.reason if variant else None,
-                f"stages_{side}": variant.stages if variant else None,
-                f"need_bytes_{side}": variant.need_bytes if variant else None,
-                f"margin_bytes_{side}": variant.margin_bytes if variant else None,
-                f"spill_store_bytes_{side}": variant.spill_store_bytes if variant else None,
-                f"tactics_{side}": " ".join(map(str, entry.tactics)) if entry else None,
-            }
+            for name in _OF_SIDE[:-1]:
+                row[f"{name}_{side}"] = getattr(entry.variant, name) if entry else None
+            row[f"tactics_{side}"] = " ".join(map(str, entry.tactics)) if entry else None
         yield row

@@ -6,7 +6,6 @@ import dataclasses
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlencode
 
 from django.db.models import Count, F, Window
 from django.db.models.functions import Left, Length, RowNumber
@@ -15,10 +14,11 @@ from benchapp.catalog.models import Release
 from benchapp.catalog.versions import version_order
 from benchapp.runs.models import Document
 from benchapp.tiles import budget as bars
-from benchapp.tiles import families, findings_words, ladder, neighbours, timeline, words
-from benchapp.tiles.fates import Variant
+from benchapp.tiles import families, findings_words, ladder, neighbours, reasons, timeline, words
+from benchapp.tiles.fates import GLYPHS, Variant, look
+from benchapp.tiles.keys import Key
 from benchapp.tiles.models import Evidence, EvidenceLog, Listing, Stage, Tile, Verdict
-from benchapp.tiles.queries import variant_of
+from benchapp.tiles.queries import Selection, looked_at, variant_of
 from benchapp.tiles.verdict import deciding
 
 #: Characters of a log that a page shows; the whole of it is a link away.
@@ -91,8 +91,9 @@ class CellEvidence:
 
     @property
     def selection_query(self) -> str:
-        """The query string by which pages of this room know the matrix that the tile stands in."""
-        return urlencode({name: getattr(self.tile, name) for name in ("arch", "family", "inputs", "output")})
+        """The query string, with its `?`, of the matrix that the tile stands in."""
+        tile = self.tile
+        return Selection(tile.arch, tile.family, tile.inputs, tile.output).query()
 
     @property
     def siblings(self) -> tuple[neighbours.Neighbour, ...]:
@@ -161,18 +162,17 @@ def cell_evidence(tile_id: int, version: str) -> CellEvidence | None:
     compiled = counting.get(Stage.COMPILED)
     spills, spills_look = findings_words.spills(compiled, variant.reached(Stage.FITS))
     decider = _decider(counting, verdict)
-    look, glyph = neighbours.look(variant.fate)
     return CellEvidence(
         tile=tile,
         release=release,
-        package=findings_words.PACKAGES.get(release.package, release.package),
+        package=families.package_label(release.package),
         variant=variant,
         held=verdict is not None,
         surveyed=version in surveyed[tile.arch],
-        look=look,
-        glyph=glyph,
+        look=look(variant.fate),
+        glyph=GLYPHS[variant.fate],
         said=words.cell(dataclasses.replace(variant, chosen=False)),  # that has a badge of its own
-        explanation=words.explain(variant, [one.variant for one in arranged.siblings]),
+        explanation=reasons.explain(variant, [one.variant for one in arranged.siblings]),
         rungs=ladder.rungs(here, verdict, listing, left_out),
         tiers=ladder.tiers(here),
         budget=bar,
@@ -203,10 +203,10 @@ def cell_evidence(tile_id: int, version: str) -> CellEvidence | None:
 
 
 def _surveyed(family: str) -> dict[str, set[str]]:
-    """Versions in which a survey looked at a family, by architecture: only there can a variant be absent."""
-    looked = Verdict.objects.filter(tile__family=family).exclude(source="imported").order_by()
+    """Versions in which a survey looked at a family, by architecture."""
+    looked = looked_at(tile__family=family).values_list("tile__arch", "release__version")
     versions: dict[str, set[str]] = defaultdict(set)
-    for arch, version in looked.values_list("tile__arch", "release__version").distinct():
+    for arch, version in looked.distinct():
         versions[arch].add(version)
     return versions
 
@@ -239,8 +239,7 @@ def _findings(tile: Tile, releases: Sequence[Release]) -> dict[int, tuple[list[E
 
 
 def _listings(tile: Tile, releases: Sequence[Release]) -> Sequence[Listing]:
-    names = ("arch", "family", "inputs", "m", "n", "k", "cluster", "fusion", "swap_ab", "schedule")
-    of_tile = {name: getattr(tile, name) for name in names}
+    of_tile = {name: getattr(tile, name) for name in ("arch", "family", "inputs", *Key._fields)}
     return list(Listing.objects.filter(release__in=releases, **of_tile))
 
 

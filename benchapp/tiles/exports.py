@@ -15,7 +15,8 @@ from benchapp.catalog.models import Release
 from benchapp.tiles.cells import fate_of
 from benchapp.tiles.families import package
 from benchapp.tiles.fates import Fate, Variant
-from benchapp.tiles.listings import Listed, key_of, listings_of
+from benchapp.tiles.keys import Key
+from benchapp.tiles.listings import Listed, listings_of
 from benchapp.tiles.matrix import changes_in
 from benchapp.tiles.models import Evidence, Tile
 from benchapp.tiles.queries import (
@@ -31,6 +32,13 @@ from benchapp.tiles.queries import (
 )
 
 Plain = str | int | bool | None
+COLUMNS = (
+    "arch", "family", "inputs", "output",
+    "tile_id", "m", "n", "k", "cluster", "fusion", "swap_ab", "schedule", "flashinfer", "cutlass",
+    "fate", "stage", "failed_stage", "reason", "source", "tier", "stages",
+    "need_bytes", "limit_bytes", "margin_bytes", "spill_store_bytes", "chosen", "predicted_stages",
+    "predicted_bytes", "candidate", "dispatched", "instantiated", "gemm1_tactics", "gemm2_tactics",
+)  # fmt: skip
 #: Exports leave in pieces of about this size.
 PIECE_CHARACTERS = 64 * 1024
 
@@ -56,7 +64,7 @@ def flat(
         for tile in block:
             found = [verdicts.get((tile.pk, column.version)) for column in columns]
             variants = [variant_of(tile, verdict) for verdict in found]
-            items = [listings.get(column.version, {}).get(key_of(tile)) for column in columns]
+            items = [listings.get(column.version, {}).get(Key.of(tile)) for column in columns]
             fates = list(map(fate_of, variants, found, columns, items))
             if only_changes and not changes_in(fates, columns):
                 continue
@@ -137,19 +145,19 @@ def _of_listing(item: Listed | None) -> dict[str, Plain]:
     }
 
 
-def as_csv(selection: Selection, cells: Iterable[dict[str, Plain]]) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(_csv_parts(cells), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="tiles-{selection.arch}.csv"'
+def as_csv(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Plain]]) -> StreamingHttpResponse:
+    """A file `name`.csv; its first line names the columns, whether there are rows or not."""
+    response = StreamingHttpResponse(_csv_parts(columns, rows), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return response
 
 
-def _csv_parts(cells: Iterable[dict[str, Plain]]) -> Iterator[str]:
+def _csv_parts(columns: Sequence[str], rows: Iterable[Mapping[str, Plain]]) -> Iterator[str]:
     piece = io.StringIO()
-    writer = csv.writer(piece, lineterminator="\n")
-    for number, cell in enumerate(cells):
-        if number == 0:
-            writer.writerow(cell)
-        writer.writerow([plain(value) for value in cell.values()])
+    writer = csv.DictWriter(piece, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _plain(value) for name, value in row.items()})
         if piece.tell() > PIECE_CHARACTERS:
             yield piece.getvalue()
             piece.seek(0)
@@ -172,6 +180,6 @@ def _json_parts(selection: Selection, cells: Iterable[dict[str, Plain]]) -> Iter
     yield f"{piece}]}}\n"
 
 
-def plain(value: Plain) -> Plain:
+def _plain(value: Plain) -> Plain:
     """Names come from documents: a leading sign would make a spreadsheet compute them."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value

@@ -21,12 +21,18 @@ FAMILIES = {
 }
 #: The family in question: where none is named, this one is meant.
 FIRST = "moe_grouped_gemm"
+PACKAGES = {"flashinfer": "FlashInfer", "cutlass": "CUTLASS"}
+#: What this suffix is added to is compiled with one pipeline stage less than the release takes.
+RESCUE = "_rescue"
+RESCUES = (f"moe_grouped_gemm{RESCUE}",)
+#: Kernels of our own, for the CUTLASS of a release.
+EXPLORED = ("explored_grouped_gemm", "explored_gemm")
 #: Families that no release ships; what they hold is never counted among a release's own tiles.
-NOT_SHIPPED = frozenset({"moe_grouped_gemm_rescue", "explored_grouped_gemm", "explored_gemm"})
-#: Families whose tactics are of a fused MoE's two GEMMs; ids count through both.
+NOT_SHIPPED = frozenset({*RESCUES, *EXPLORED})
+#: Families of FlashInfer's own kernels, which its tactic lists name.
+SHIPPED = ("moe_grouped_gemm", "mm_fp4")
+#: Families whose tactics are of a fused MoE's two GEMMs; ids count through both. Others have one GEMM.
 OF_TWO_GEMMS = frozenset({"moe_grouped_gemm"})
-#: Families of one GEMM, whose tactics are not told apart into GEMM1 and GEMM2.
-DENSE = frozenset({"mm_fp4"})
 
 
 def label(family: str) -> str:
@@ -36,3 +42,7 @@ def label(family: str) -> str:
 def package(family: str) -> str:
     """The package whose releases are this family's columns."""
     return FAMILIES[family].package if family in FAMILIES else "flashinfer"
+
+
+def package_label(package: str) -> str:
+    return PACKAGES.get(package, package)

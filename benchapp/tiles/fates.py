@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from benchapp.tiles.models import Stage
 
@@ -40,14 +40,21 @@ GLYPHS = {
     Fate.UNTESTED: "",
     Fate.ABSENT: "·",
 }
-#: Class of a cell in the style sheet; the three failures share colour and shape and differ in words.
-LOOKS = {
+#: The three failures share colour and shape and differ in words.
+_LOOKS = {
     Fate.OVERFLOW: "failed",
     Fate.COMPILE_ERROR: "failed",
     Fate.DEVICE_FAILURE: "failed",
     Fate.NO_DISPATCH: "nodispatch",
     Fate.NO_CANDIDATE: "nocandidate",
 }
+
+
+def look(fate: Fate) -> str:
+    """Class of a cell in the style sheet."""
+    return _LOOKS.get(fate, fate.value)
+
+
 #: Spilt bytes a thread from which survival is no good news. 512 B are 128 registers of 4 B, of the 168 that a
 #: thread of a 384-thread block can have.
 HEAVY_SPILL_BYTES = 512
@@ -59,6 +66,11 @@ _FATE_OF_REASON = {
     "incorrect": Fate.INCORRECT,
     "not_supported": Fate.UNSUPPORTED,
 }
+
+
+def shape(extents: Iterable[int]) -> str:
+    """M×N, or M×N×K."""
+    return "×".join(map(str, extents))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,7 +96,7 @@ class Variant:
 
     @property
     def shape(self) -> str:
-        return "×".join(str(extent) for extent in self.tile)
+        return shape(self.tile)
 
     @property
     def epilogue(self) -> str:

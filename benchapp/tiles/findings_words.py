@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from benchapp.tiles import words
+from benchapp.tiles.families import OF_TWO_GEMMS
 from benchapp.tiles.fates import HEAVY_SPILL_BYTES
 from benchapp.tiles.models import Evidence, Listing, Stage
 from benchapp.tiles.words import size
@@ -15,7 +17,6 @@ REGISTERS_OF_SM = 65_536
 MOST_REGISTERS = 255
 REGISTER_STEP = 8
 
-PACKAGES = {"flashinfer": "FlashInfer", "cutlass": "CUTLASS"}
 FAILED = {
     "no_candidate": "not in the tactic list: no autotuner can choose it",
     "no_dispatch": "no dispatch of this version reaches it: it can never run",
@@ -96,7 +97,7 @@ def assertion(detail: str) -> str:
 
 def meaning(message: str) -> str:
     """What an assertion means for a tile; "" of one that is not known."""
-    return next((words for needle, words in _MEANINGS.items() if needle in message), "")
+    return next((meant for needle, meant in _MEANINGS.items() if needle in message), "")
 
 
 def _quoted(text: str) -> str:
@@ -107,7 +108,7 @@ def _quoted(text: str) -> str:
 def tactics(listing: Listing) -> str:
     """ "GEMM1 3 · GEMM2 11, 15", of a dense GEMM "tactic 0": the ids an autotuner knows the variant by."""
     numbered = [("GEMM1", listing.gemm1_tactics), ("GEMM2", listing.gemm2_tactics)]
-    if not listing.family.startswith("moe_"):
+    if listing.family not in OF_TWO_GEMMS:
         numbered = [("tactic", [*listing.gemm1_tactics, *listing.gemm2_tactics])]
     return " · ".join(f"{name} {', '.join(map(str, ids))}" for name, ids in numbered if ids)
 
@@ -120,9 +121,9 @@ def prediction(finding: Evidence) -> tuple[str, bool]:
     stages, promised, need = finding.predicted_stages, finding.predicted_bytes, finding.need_bytes
     if promised is None or need is None:
         return "", False
-    counts = "CUTLASS's stage arithmetic counts " + ("" if stages is None else f"{_stages(stages)} and ")
+    counts = "CUTLASS's stage arithmetic counts " + ("" if stages is None else f"{words.stages(stages)} and ")
     if stages is not None and finding.stages is not None and stages != finding.stages:
-        found = f"{_stages(finding.stages)} and {size(need)}"
+        found = f"{words.stages(finding.stages)} and {size(need)}"
         return f"{counts}{size(promised)}; the compiler finds {found}.", True
     if promised == need:
         return f"{counts}{size(promised)}, exactly what the compiler finds.", False
@@ -133,10 +134,6 @@ def prediction(finding: Evidence) -> tuple[str, bool]:
     if wrong and promised < need:
         sentence += " By its own count the tile fits, so it takes one stage too many."
     return sentence, wrong
-
-
-def _stages(number: int) -> str:
-    return f"{number} stage{'' if number == 1 else 's'}"
 
 
 def _left_out(missing: int, parts: Mapping[str, int]) -> str:
@@ -160,7 +157,7 @@ def one_stage_less(need: int, limit: int, stages: int | None, stage_bytes: int |
         if left <= limit
         else f"still be short by {size(left - limit)}"
     )
-    return f"By its parts, with {_stages(stages - 1)} it would need about {size(left)} and {fits}."
+    return f"By its parts, with {words.stages(stages - 1)} it would need about {size(left)} and {fits}."
 
 
 def spills(finding: Evidence | None, fits: bool) -> tuple[str, str]:

@@ -37,18 +37,49 @@ MOST_SEGMENTS = 5
 _CELL = rf"^(none|([0-9]{{1,12}}|[0-9]{{1,7}}(x[0-9]{{1,7}}){{2}})@{versions.PATTERN})\Z"
 
 
-class TilesForm(FilterForm):
-    """Each choice narrows the next, so that no combination is empty.
+class SelectionForm(FilterForm):
+    """What a page of the room is about. Each choice narrows the next, so that no combination is empty.
+
+    `selections` are those that hold tiles, in the order in which they are preferred.
+    """
+
+    arch = forms.ChoiceField(label="Arch", required=False)
+    family = forms.ChoiceField(label="Family", required=False)
+    inputs = forms.ChoiceField(label="Inputs", required=False)
+    output = forms.ChoiceField(label="Output", required=False)
+
+    def __init__(self, data: Mapping[str, Any], *, selections: Sequence[Selection]) -> None:
+        super().__init__(data)
+        left = list(selections)
+        chosen: list[str] = []
+        for name, label in LABELS.items():
+            values = list(dict.fromkeys(getattr(selection, name) for selection in left))
+            first = FIRST_ARCH if name == "arch" and FIRST_ARCH in values else next(iter(values), "")
+            wanted = str(data.get(name, ""))
+            chosen.append(wanted if wanted in values else first)
+            self.offer(name, [(value, label(value)) for value in sorted(values)], first)
+            left = [selection for selection in left if getattr(selection, name) == chosen[-1]]
+        #: What is chosen, known before validation, so that versions can be offered.
+        self.selection = Selection(*chosen)
+
+    def offer(self, name: str, choices: Sequence[tuple[str, str]], first: str) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = list(choices)
+        field.initial = first
+
+    def offer_versions(self, name: str, versions: Sequence[str], first: str) -> None:
+        self.offer(name, [(version, version) for version in reversed(versions)], first)
+
+
+class TilesForm(SelectionForm):
+    """The filters of the matrix, the grid and the funnel.
 
     `known` are the combinations that hold tiles, `versions` the releases of each package in release order and
     `surveyed` those in which a survey looked at a family, by architecture and family.
     """
 
     view = forms.ChoiceField(choices=list(VIEWS.items()), required=False, widget=forms.HiddenInput)
-    arch = forms.ChoiceField(label="Arch", required=False)
-    family = forms.ChoiceField(label="Family", required=False)
-    inputs = forms.ChoiceField(label="Inputs", required=False)
-    output = forms.ChoiceField(label="Output", required=False)
     version = forms.ChoiceField(label="Version", required=False)
     k = forms.ChoiceField(label="K", required=False)
     fusion = forms.ChoiceField(label="Fusion", required=False)
@@ -65,22 +96,13 @@ class TilesForm(FilterForm):
         versions: Mapping[str, Sequence[str]],
         surveyed: Mapping[tuple[str, str], set[str]],
     ) -> None:
-        super().__init__(data)
-        self._choices: dict[str, list[tuple[str, str]]] = {}
+        super().__init__(data, selections=selections(known))
         self.fields["view"].initial = "versions"
-        left = selections(known)
-        for name, label in LABELS.items():
-            values = list(dict.fromkeys(getattr(selection, name) for selection in left))
-            first = FIRST_ARCH if name == "arch" and FIRST_ARCH in values else next(iter(values), "")
-            chosen = data.get(name) if data.get(name) in values else first
-            self._offer(name, [(value, label(value)) for value in sorted(values)], first)
-            left = [selection for selection in left if getattr(selection, name) == chosen]
-        selected = left[0] if left else Selection("", "", "", "")
-        all_versions = versions.get(families.package(selected.family), ())
-        looked_at = surveyed.get((selected.arch, selected.family), set())
+        all_versions = versions.get(families.package(self.selection.family), ())
+        looked_at = surveyed.get((self.selection.arch, self.selection.family), set())
         newest = max(looked_at or all_versions, key=version_order, default="")
-        self._offer("version", [(version, version) for version in reversed(all_versions)], newest)
-        of_selection = [facet for facet in known if facet.selection == selected]
+        self.offer_versions("version", all_versions, newest)
+        of_selection = [facet for facet in known if facet.selection == self.selection]
         offered: dict[str, list[Any]] = {
             "k": sorted({facet.k for facet in of_selection}),
             "fusion": sorted({facet.fusion for facet in of_selection}, key=lambda of: (of != "none", of)),
@@ -88,21 +110,12 @@ class TilesForm(FilterForm):
             "schedule": sorted({facet.schedule for facet in of_selection}),
         }
         for name, label in SWITCHES.items():
-            choices = [(str(value), label(value)) for value in offered[name]]
-            self._offer(name, [("", "all"), *choices], "")
-            if len(choices) < MOST_SEGMENTS:
-                field = self.fields[name]
-                field.widget = forms.RadioSelect(choices=[("", "all"), *choices])
-
-    def _offer(self, name: str, choices: list[tuple[str, str]], first: str) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = choices
-        field.initial = first
-        self._choices[name] = choices
-
-    def selection(self) -> Selection:
-        return Selection(*(self.values[name] or "" for name in LABELS))
+            choices = [("", "all"), *((str(value), label(value)) for value in offered[name])]
+            self.offer(name, choices, "")
+            if len(choices) <= MOST_SEGMENTS:
+                self.fields[name].widget = forms.RadioSelect(choices=choices)
+        self._choosable = [name for name in SWITCHES if len(offered[name]) > 1]
+        self.order_fields(["view"])
 
     def narrow(self) -> Narrow:
         value = self.values
@@ -119,7 +132,7 @@ class TilesForm(FilterForm):
 
     def switches(self) -> list[BoundField]:
         """What narrows it, where there is a choice."""
-        return [self[name] for name in SWITCHES if len(self._choices[name]) > 2]
+        return [self[name] for name in self._choosable]
 
 
 class SurveyForm(forms.Form):

@@ -14,15 +14,13 @@ from django.urls import reverse
 from benchapp.catalog.models import Release
 from benchapp.tiles import families
 from benchapp.tiles.fates import LADDER, Fate, Variant
-from benchapp.tiles.listed import query_of, surveyed
 from benchapp.tiles.models import Evidence, Stage, Verdict
-from benchapp.tiles.queries import Selection
+from benchapp.tiles.queries import Selection, surveyed_releases
 
 #: (stage, failed_stage, reason) of a verdict.
 Ending = tuple[str, str, str]
 #: Stages that only a version's own lists tell; that a kernel compiles implies neither.
 LISTED = (Stage.CANDIDATE, Stage.DISPATCHED)
-PACKAGES = {"flashinfer": "FlashInfer", "cutlass": "CUTLASS"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def steps(selection: Selection, releases: Sequence[Release]) -> list[Step]:
     told = Evidence.objects.filter(**of_tile, stage__in=LISTED).order_by()
     for release, stage in told.values_list("release", "stage").distinct():
         read[release].add(stage)
-    looked = {release.pk for release in surveyed(selection.arch, selection.family)}
+    looked = {release.pk for release in surveyed_releases(selection.arch, selection.family)}
     ladder = stages_of(selection.family)
     return [
         Step(
@@ -199,7 +197,7 @@ def chart(found: Sequence[Step], selection: Selection) -> dict[str, Any]:
             "role": layer.role,
             "fill": layer.fill,
             "points": [
-                {"x": step.version, "y": y, "href": base + query_of(selection, version=step.version)}
+                {"x": step.version, "y": y, "href": base + selection.query(version=step.version)}
                 for step, y in zip(found, heights[key], strict=True)
             ],
         }
@@ -210,7 +208,7 @@ def chart(found: Sequence[Step], selection: Selection) -> dict[str, Any]:
         "type": "bar",
         "stacked": True,
         "x": {
-            "title": f"{PACKAGES[package]} release",
+            "title": f"{families.package_label(package)} release",
             "type": "category",
             "labels": [step.version for step in found],
         },
@@ -233,8 +231,8 @@ def context(selection: Selection, releases: Sequence[Release], focus: str) -> di
     return {
         "funnel": found,
         "funnel_stages": stages_of(selection.family),
-        "funnel_package": PACKAGES[families.package(selection.family)],
-        "funnel_diff": reverse("tiles:diff") + query_of(selection),
+        "funnel_package": families.package_label(families.package(selection.family)),
+        "funnel_diff": reverse("tiles:diff") + selection.query(),
         "funnel_said": sentence(here) if here else "",
         "funnel_turns": turns(found),
         "funnel_untested": sum(step.state == "untested" for step in found),

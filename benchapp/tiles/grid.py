@@ -11,11 +11,12 @@ from django.urls import reverse
 from benchapp.tiles.cells import Cell, cell_of
 from benchapp.tiles.families import package
 from benchapp.tiles.fates import Fate
-from benchapp.tiles.listings import Key, Listed, key_of
+from benchapp.tiles.keys import Key
+from benchapp.tiles.listings import Listed
 from benchapp.tiles.matrix import severity
 from benchapp.tiles.models import Stage, Verdict
 from benchapp.tiles.queries import MOST_TOLD, Column, Narrow, Selection, row_order, tiles_of
-from benchapp.tiles.words import listed, signed
+from benchapp.tiles.words import listed, signed, stages
 
 #: So many variants of a tile are drawn glyph by glyph; more are counted.
 MOST_GLYPHS = 6
@@ -101,7 +102,7 @@ def grid(
     cells: dict[tuple[int, int, int], list[Cell]] = defaultdict(list)
     ids: dict[tuple[int, int, int], int] = {}
     for tile in tiles:
-        item = listings.get(key_of(tile))
+        item = listings.get(Key.of(tile))
         cells[tile.m, tile.n, tile.k].append(cell_of(tile, columns[at], verdicts.get(tile.pk), item, base))
         if tile.pk in verdicts:
             ids[tile.m, tile.n, tile.k] = tile.pk
@@ -187,11 +188,10 @@ def _glyphs(cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
 
 def _stages(cells: Iterable[Cell]) -> str:
     """ "2–3 stages": pipeline stages from least to most."""
-    stages = sorted({cell.variant.stages for cell in cells if cell.variant.stages is not None})
-    if not stages:
-        return ""
-    span = str(stages[0]) if len(stages) == 1 else f"{stages[0]}–{stages[-1]}"
-    return f"{span} stage{'' if span == '1' else 's'}"
+    found = sorted({cell.variant.stages for cell in cells if cell.variant.stages is not None})
+    if len(found) > 1:
+        return f"{found[0]}–{found[-1]} stages"
+    return stages(found[0]) if found else ""
 
 
 def _said(cells: Sequence[Cell]) -> str:
@@ -244,7 +244,7 @@ def pool(
     )
     base = reverse("tiles:index")
     rows = tuple(
-        cell_of(verdict.tile, column, verdict, listings.get(key_of(verdict.tile)), base)
+        cell_of(verdict.tile, column, verdict, listings.get(Key.of(verdict.tile)), base)
         for verdict in verdicts
     )
     if not rows:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.models import Release
-from benchapp.tiles import consistency, diff, families, queries, sizes, tactics, untried
-from benchapp.tiles.exports import Plain, plain
-from benchapp.tiles.history_forms import SelectionForm
-from benchapp.tiles.listed import entries, lists, query_of, surveyed
+from benchapp.tiles import consistency, diff, exports, families, queries, sizes, tactics, untried
+from benchapp.tiles.entries import entries, lists
+from benchapp.tiles.forms import SelectionForm
 from benchapp.tiles.queries import Selection
 
 #: A page lists no more deltas of one kind than this; what it leaves out is counted, and exports have all.
@@ -34,9 +32,8 @@ class DiffForm(SelectionForm):
     def __init__(self, data: Mapping[str, Any], *, selections: Sequence[Selection]) -> None:
         super().__init__(data, selections=selections)
         self.fields["from"] = forms.ChoiceField(label="From", required=False)
-        self.releases = {
-            release.version: release for release in surveyed(self.selection.arch, self.selection.family)
-        }
+        looked_at = queries.surveyed_releases(self.selection.arch, self.selection.family)
+        self.releases = {release.version: release for release in looked_at}
         versions = list(self.releases)
         newest = data.get("to") if data.get("to") in versions[1:] else versions[-1:] and versions[-1]
         before = versions.index(newest) - 1 if newest else 0
@@ -80,7 +77,7 @@ def _selections() -> list[Selection]:
 
 
 @require_safe
-def difference(request: HttpRequest) -> HttpResponse:
+def difference(request: HttpRequest) -> HttpResponseBase:
     form = DiffForm.read(request.GET, selections=_selections())
     from_, to = form.values["from"] or "", form.values["to"] or ""
     sides = [form.releases[version] for version in (from_, to) if version]
@@ -88,7 +85,8 @@ def difference(request: HttpRequest) -> HttpResponse:
     before, after = (found[release.pk] for release in sides) if sides else ({}, {})
     deltas = diff.compare(before, after)
     rows = diff.flat(deltas, from_, to)
-    if (exported := _exported(request, form, rows, f"tiles-diff-{from_}-{to}")) is not None:
+    name = f"tiles-diff-{from_}-{to}"
+    if (exported := _exported(request, form, name, diff.COLUMNS, rows)) is not None:
         return exported
     groups = []
     for change, heading in diff.HEADINGS.items():
@@ -107,21 +105,21 @@ def difference(request: HttpRequest) -> HttpResponse:
         "headline": diff.headline(from_, to, deltas, shared) if from_ != to else "",
         "lost": len(diff.losses(deltas)),
         "query": _queries(form),
-        "back": reverse("tiles:index") + query_of(form.selection, version=to),
+        "back": reverse("tiles:index") + form.selection.query(version=to),
     }
     return render(request, "tiles/diff.html", context)
 
 
 @require_safe
-def tactic_ids(request: HttpRequest) -> HttpResponse:
-    shipped = [selection for selection in _selections() if selection.family in untried.SHIPPED]
+def tactic_ids(request: HttpRequest) -> HttpResponseBase:
+    shipped = [selection for selection in _selections() if selection.family in families.SHIPPED]
     form = TacticsForm.read(request.GET, selections=shipped)
     version, asked, shape = (form.values[name] for name in ("version", "id", "tile"))
     release = next((release for release in form.releases if release.version == version), None)
     known = entries(form.selection, [release])[release.pk].values() if release else ()
     decoded = tactics.decode(known, dense=form.dense)
     rows = tactics.flat(version or "", decoded)
-    if (exported := _exported(request, form, rows, f"tactics-{version}")) is not None:
+    if (exported := _exported(request, form, f"tactics-{version}", tactics.COLUMNS, rows)) is not None:
         return exported
     found = [tactic.entry for tactic in {tactic.entry.key: tactic for tactic in decoded}.values()]
     context = {
@@ -138,7 +136,7 @@ def tactic_ids(request: HttpRequest) -> HttpResponse:
         "shape": (shape or "").replace("x", "×"),
         "of_shape": tactics.ids_of_tile(shape, form.decoded) if shape else [],
         "query": _queries(form),
-        "back": reverse("tiles:index") + query_of(form.selection, version=version or ""),
+        "back": reverse("tiles:index") + form.selection.query(version=version or ""),
     }
     return render(request, "tiles/tactics.html", context)
 
@@ -169,7 +167,7 @@ def _part(
     shared = {
         "part": f"tiles/{name}.html",
         "title": title,
-        "back": reverse("tiles:index") + query_of(form.selection),
+        "back": reverse("tiles:index") + form.selection.query(),
     }
     response = render(request, f"tiles/{name}.html" if within else "tiles/part.html", context | shared)
     response["Vary"] = "HX-Request, Cookie"
@@ -179,10 +177,10 @@ def _part(
 def below(selection: Selection, releases: Sequence[Release], focus: str) -> dict[str, Any]:
     """What `tiles/_below.html` shows under the matrix. At most two queries; the rest loads when opened."""
     query = urlencode({"arch": selection.arch, "inputs": selection.inputs, "version": focus})
-    links = {"diff": reverse("tiles:diff") + query_of(selection)}
-    if selection.family in untried.SHIPPED:
+    links = {"diff": reverse("tiles:diff") + selection.query()}
+    if selection.family in families.SHIPPED:
         links |= {
-            "tactics": reverse("tiles:tactics") + query_of(selection, version=focus),
+            "tactics": reverse("tiles:tactics") + selection.query(version=focus),
             "untried": f"{reverse('tiles:untried')}?{query}",
             "sizes": f"{reverse('tiles:sizes')}?{urlencode({'arch': selection.arch})}",
         }
@@ -195,8 +193,12 @@ def _queries(form: SelectionForm) -> dict[str, str]:
 
 
 def _exported(
-    request: HttpRequest, form: SelectionForm, rows: Iterable[Mapping[str, Plain]], name: str
-) -> HttpResponse | None:
+    request: HttpRequest,
+    form: SelectionForm,
+    name: str,
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, exports.Plain]],
+) -> HttpResponseBase | None:
     """The rows as CSV or JSON where the address asks for them; None where it asks for the page.
 
     A page may fall back to a default and say so. A table must not: 404, with the sentence.
@@ -208,11 +210,4 @@ def _exported(
         return HttpResponse(f"{form.faults[0]}\n", status=404, content_type="text/plain; charset=utf-8")
     if kind == "json":
         return JsonResponse({"query": {k: form.values[k] for k in form.fields}, "rows": list(rows)})
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-    writer = csv.writer(response, lineterminator="\n")
-    for number, row in enumerate(rows):
-        if number == 0:
-            writer.writerow(row)
-        writer.writerow([plain(value) for value in row.values()])
-    return response
+    return exports.as_csv(name, columns, rows)

@@ -7,14 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from benchapp.catalog.models import Release
-from benchapp.tiles.families import DENSE
+from benchapp.tiles.families import OF_TWO_GEMMS
 from benchapp.tiles.fates import Fate
-from benchapp.tiles.models import Listing, Tile
+from benchapp.tiles.keys import Key
+from benchapp.tiles.models import Listing
 from benchapp.tiles.words import count, listed
-
-#: M, N, K, cluster, fusion, swap_ab, schedule: a variant, whatever its output type
-Key = tuple[int, int, int, str, str, bool, str]
-_FIELDS = ("m", "n", "k", "cluster", "fusion", "swap_ab", "schedule")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,10 +28,6 @@ class Listed:
     dense: bool = False
 
     @property
-    def tile(self) -> tuple[int, int, int]:
-        return self.key[:3]
-
-    @property
     def tactics(self) -> int:
         return len(self.gemm1) + len(self.gemm2)
 
@@ -45,23 +38,19 @@ class Listed:
         return ", ".join(f"{gemm} {' '.join(map(str, ids))}" for gemm, ids in named if ids)
 
 
-def key_of(tile: Tile) -> Key:
-    return tile.m, tile.n, tile.k, tile.cluster, tile.fusion, tile.swap_ab, tile.schedule
-
-
 def listings_of(
     arch: str, family: str, inputs: str, releases: Sequence[Release]
 ) -> dict[str, dict[Key, Listed]]:
     """What each release lists, by version; a release that no survey listed is not in it."""
     version_of = {release.pk: release.version for release in releases}
+    dense = family not in OF_TWO_GEMMS
     found: dict[str, dict[Key, Listed]] = defaultdict(dict)
     rows = Listing.objects.filter(arch=arch, family=family, inputs=inputs, release__in=version_of)
+    fields = ("release_id", "candidate", "dispatched", "instantiated", "gemm1_tactics", "gemm2_tactics")
     for release, candidate, dispatched, instantiated, gemm1, gemm2, *key in rows.values_list(
-        "release_id", "candidate", "dispatched", "instantiated", "gemm1_tactics", "gemm2_tactics", *_FIELDS
+        *fields, *Key._fields
     ):
-        item = Listed(
-            tuple(key), candidate, dispatched, instantiated, tuple(gemm1), tuple(gemm2), family in DENSE
-        )
+        item = Listed(Key(*key), candidate, dispatched, instantiated, tuple(gemm1), tuple(gemm2), dense)
         found[version_of[release]][item.key] = item
     return found
 

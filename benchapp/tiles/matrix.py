@@ -11,7 +11,9 @@ from django.urls import reverse
 from benchapp.catalog.models import Release
 from benchapp.tiles.cells import Cell, cell_of
 from benchapp.tiles.fates import Fate
-from benchapp.tiles.listings import Key, Listed, key_of
+from benchapp.tiles.headline import changes
+from benchapp.tiles.keys import Key
+from benchapp.tiles.listings import Listed
 from benchapp.tiles.models import Tile, Verdict
 from benchapp.tiles.queries import (
     Column,
@@ -23,7 +25,6 @@ from benchapp.tiles.queries import (
     variant_of,
     verdicts_of,
 )
-from benchapp.tiles.words import changes
 
 #: Up to so many columns, cells have room for their margins; from so many on they are drawn narrow, and then
 #: narrower.
@@ -133,7 +134,7 @@ def _row(
     listings: Mapping[str, Mapping[Key, Listed]],
 ) -> Row:
     base = reverse("tiles:index")  # once a row: thousands of reversals would cost more than all queries
-    key = key_of(tile)
+    key = Key.of(tile)
     cells = tuple(
         cell_of(
             tile,

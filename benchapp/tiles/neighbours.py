@@ -9,7 +9,8 @@ from django.db.models import Q
 
 from benchapp.catalog.models import Release
 from benchapp.tiles import words
-from benchapp.tiles.fates import GLYPHS, LOOKS, Fate, Variant
+from benchapp.tiles.families import RESCUE
+from benchapp.tiles.fates import GLYPHS, Variant, look
 from benchapp.tiles.models import Tile, Verdict
 from benchapp.tiles.queries import variant_of
 
@@ -18,8 +19,6 @@ MOST_SIBLINGS = 12
 #: Verdicts looked at to find them.
 MOST_READ = 400
 EXTENTS = ("m", "n", "k")
-#: The family in which a release's own tiles are compiled with one stage less.
-RESCUE = "_rescue"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,18 +55,14 @@ class Elsewhere:
     said: str
 
 
-def look(fate: Fate) -> tuple[str, str]:
-    """Class and glyph of a fate."""
-    return LOOKS.get(fate, fate.value), GLYPHS[fate]
-
-
 def neighbour(tile: Tile, verdict: Verdict, label: str, *, current: bool = False) -> Neighbour:
     variant = variant_of(tile, verdict)
     return Neighbour(
         tile_id=tile.pk,
         label=label,
         variant=variant,
-        **dict(zip(("look", "glyph"), look(variant.fate), strict=True)),
+        look=look(variant.fate),
+        glyph=GLYPHS[variant.fate],
         text=words.cell(variant),
         spill_store_bytes=verdict.spill_store_bytes,
         current=current,

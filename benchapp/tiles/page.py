@@ -15,13 +15,12 @@ from benchapp.catalog.models import Release
 from benchapp.tiles import families, queries
 from benchapp.tiles.fates import Variant
 from benchapp.tiles.forms import TilesForm
-from benchapp.tiles.listings import Key, Listed, key_of, listings_of, tactics_in_words
+from benchapp.tiles.headline import Summary, summary
+from benchapp.tiles.keys import Key
+from benchapp.tiles.listings import Listed, listings_of, tactics_in_words
 from benchapp.tiles.models import Tile
 from benchapp.tiles.queries import Column, Facet, Narrow, Selection
-from benchapp.tiles.why_not import Evidence, WhyNot, why_not
-from benchapp.tiles.words import Summary, summary
-
-PACKAGES = {"flashinfer": "FlashInfer", "cutlass": "CUTLASS"}
+from benchapp.tiles.why_not import Known, WhyNot, why_not
 
 
 @dataclasses.dataclass
@@ -43,12 +42,12 @@ class Page:
             versions={package: [release.version for release in of] for package, of in releases.items()},
             surveyed=surveyed,
         )
-        selection = form.selection()
+        selection = form.selection
         return cls(form, facets, releases, surveyed.get((selection.arch, selection.family), set()))
 
     @cached_property
     def selection(self) -> Selection:
-        return self.form.selection()
+        return self.form.selection
 
     @cached_property
     def narrow(self) -> Narrow:
@@ -96,13 +95,13 @@ class Page:
             variants = queries.counts_in(self.release, self.selection, self.narrow)
         else:
             variants = [variant for _, variant in self.held if self.narrow.takes(variant)]
-        items = [item for item in self._listed() if self.narrow.takes(_variant_of(item))]
-        fates = {key_of(tile): variant.fate for tile, variant in self.held or ()}
+        items = [item for item in self._listed() if self.narrow.takes(item.key.variant)]
+        fates = {Key.of(tile): variant.fate for tile, variant in self.held or ()}
         return summary(
             self.focus,
             self.selection.arch,
             variants,
-            package=PACKAGES.get(self.package, self.package),
+            package=families.package_label(self.package),
             among=str(self.narrow),
             tactics="" if counts_only else tactics_in_words(items, fates),
             counts_only=counts_only,
@@ -113,9 +112,9 @@ class Page:
         if self.release is None or self.held is None:
             return None
         shipped = self.selection.family not in families.NOT_SHIPPED
-        named = f"{PACKAGES.get(self.package, self.package)} {self.focus}"
+        named = f"{families.package_label(self.package)} {self.focus}"
         return why_not(
-            Evidence(
+            Known(
                 named,
                 self.selection.arch,
                 self.selection.inputs,
@@ -137,7 +136,7 @@ class Page:
             Counter(
                 tile
                 for items in self.listings.values()
-                for tile in {item.tile for item in items.values() if item.candidate or item.instantiated}
+                for tile in {item.key.tile for item in items.values() if item.candidate or item.instantiated}
             )
         )
 
@@ -160,8 +159,3 @@ class Page:
     def filters(self) -> str:
         """The query string of what is selected and narrowed, without view and cell."""
         return self.form.querystring(view=None, cell=None, changes=None, version=None)
-
-
-def _variant_of(item: Listed) -> Variant:
-    m, n, k, cluster, fusion, swap_ab, schedule = item.key
-    return Variant((m, n, k), fusion, swap_ab, cluster=cluster, schedule=schedule)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
 
 from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, When
 
@@ -37,6 +38,10 @@ class Selection:
     family: str
     inputs: str
     output: str
+
+    def query(self, **more: str) -> str:
+        """The query string, with its `?`, by which pages of this room know a selection."""
+        return f"?{urlencode({**dataclasses.asdict(self), **more})}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,18 +118,25 @@ def selections(of: Sequence[Facet]) -> list[Selection]:
     return sorted(tiles, key=place)
 
 
-def surveyed() -> dict[tuple[str, str], set[str]]:
-    """Versions in which a survey looked at a family, by architecture and family.
+def looked_at(**of: str) -> QuerySet[Verdict]:
+    """Verdicts of surveys. Only where a survey looked can a tile be absent; others' files are no survey."""
+    return Verdict.objects.filter(**of).exclude(source="imported").order_by()
 
-    Only there can a tile be absent. What others' files brought in is no survey.
-    """
-    looked = Verdict.objects.exclude(source="imported").order_by()
+
+def surveyed() -> dict[tuple[str, str], set[str]]:
+    """Versions in which a survey looked at a family, by architecture and family."""
     versions: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for arch, family, version in looked.values_list(
-        "tile__arch", "tile__family", "release__version"
-    ).distinct():
+    fields = ("tile__arch", "tile__family", "release__version")
+    for arch, family, version in looked_at().values_list(*fields).distinct():
         versions[arch, family].add(version)
     return versions
+
+
+def surveyed_releases(arch: str, family: str) -> list[Release]:
+    """Releases in which a survey looked at this family on this architecture, in release order."""
+    looked = looked_at(tile__arch=arch, tile__family=family)
+    found = Release.objects.filter(pk__in=looked.values("release"))
+    return sorted(found, key=lambda release: version_order(release.version))
 
 
 def releases() -> dict[str, list[Release]]:

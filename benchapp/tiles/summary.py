@@ -8,13 +8,11 @@ from collections.abc import Iterable
 from benchapp.runs.models import Document
 from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING
-from benchapp.tiles.models import Evidence, Tile
+from benchapp.tiles.keys import Key
+from benchapp.tiles.models import Evidence
 from benchapp.tiles.queries import FIRST_INPUTS
 from benchapp.tiles.verdict import climb
 from benchapp.web.templatetags.units import operand_types
-
-#: (M, N, K, cluster, fusion, swap, schedule): a variant, whatever its output type
-Variant = tuple[int, int, int, str, str, bool, str]
 
 
 def survey_line(document: Document) -> str:
@@ -22,10 +20,10 @@ def survey_line(document: Document) -> str:
 
     One part for each family and inputs; the family goes without saying where it is the MoE's.
     """
-    findings: dict[tuple[str, str], dict[Variant, list[Evidence]]] = defaultdict(lambda: defaultdict(list))
+    findings: dict[tuple[str, str], dict[Key, list[Evidence]]] = defaultdict(lambda: defaultdict(list))
     evidence = Evidence.objects.filter(document=document).select_related("tile").defer("detail", "parts")
     for finding in evidence.order_by("id"):
-        findings[finding.tile.family, finding.tile.inputs][_variant(finding.tile)].append(finding)
+        findings[finding.tile.family, finding.tile.inputs][Key.of(finding.tile)].append(finding)
     assert document.stack is not None and document.target is not None  # accepted documents have both
     said = "; ".join(
         f"{_name(*key)}: {_fates(found.values())}"
@@ -43,10 +41,6 @@ def _name(family: str, inputs: str) -> str:
     """nvfp4 where A and B are of one type, mxfp8xmxfp4 where they differ."""
     types = "x".join(dict.fromkeys(operand_types(inputs)))
     return types if family == families.FIRST else f"{family} {types}"
-
-
-def _variant(tile: Tile) -> Variant:
-    return tile.m, tile.n, tile.k, tile.cluster, tile.fusion, tile.swap_ab, tile.schedule
 
 
 def _fates(variants: Iterable[list[Evidence]]) -> str:

@@ -10,7 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchapp.tiles import words
-from benchapp.tiles.listed import Entry, Key, runs_of_versions
+from benchapp.tiles.entries import Entry
+from benchapp.tiles.keys import Key
+
+_OF_VARIANT = ("stage", "failed_stage", "reason", "need_bytes", "margin_bytes", "spill_store_bytes")
+#: Columns of a tactic list as CSV.
+COLUMNS = ("flashinfer", "id", "gemm", *Key._fields, "fate", *_OF_VARIANT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,6 +80,20 @@ def meanings(number: int, by_version: Mapping[str, Sequence[Tactic]]) -> list[tu
     return runs_of_versions(list(by_version), told)
 
 
+def runs_of_versions(versions: Sequence[str], told: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Neighbouring versions of which the same is told, as [("0.5.0 – 0.6.7", what)]; others are left out."""
+    runs: list[tuple[list[str], str]] = []
+    previous: str | None = None
+    for version in versions:
+        what = told.get(version)
+        if what is not None and what == previous:
+            runs[-1][0].append(version)
+        elif what is not None:
+            runs.append(([version], what))
+        previous = what
+    return [(of[0] if len(of) == 1 else f"{of[0]} – {of[-1]}", what) for of, what in runs]
+
+
 def shapes(by_version: Mapping[str, Sequence[Tactic]]) -> list[str]:
     """Every tile that some release's tactic list names, as "128x256x128", in order."""
     keys = {tactic.entry.key for tactics in by_version.values() for tactic in tactics}
@@ -118,17 +137,11 @@ def _listed(tactics: Sequence[Tactic]) -> str:
 def flat(version: str, tactics: Iterable[Tactic]) -> Iterator[dict[str, str | int | bool | None]]:
     """One row an id, for CSV and JSON: sizes in bytes, tiles in elements."""
     for tactic in tactics:
-        variant = tactic.entry.variant
         yield {
             "flashinfer": version,
             "id": tactic.id,
             "gemm": tactic.gemm,
-            **dataclasses.asdict(tactic.entry.key),
+            **tactic.entry.key._asdict(),
             "fate": tactic.entry.fate.value,
-            "stage": variant.stage,
-            "failed_stage": variant.failed_stage,
-            "reason": variant.reason,
-            "need_bytes": variant.need_bytes,
-            "margin_bytes": variant.margin_bytes,
-            "spill_store_bytes": variant.spill_store_bytes,
+            **{name: getattr(tactic.entry.variant, name) for name in _OF_VARIANT},
         }

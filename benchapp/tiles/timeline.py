@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from benchapp.catalog.models import Release
 from benchapp.tiles import words
-from benchapp.tiles.fates import LADDER, Fate, Variant
+from benchapp.tiles.fates import GLYPHS, LADDER, Fate, Variant, look
 from benchapp.tiles.models import Evidence, Listing, Stage, Tile, Verdict
-from benchapp.tiles.neighbours import look
 from benchapp.tiles.queries import variant_of
 
 #: Runs told one by one; a variant that comes and goes more often is told by the strip.
@@ -91,7 +90,8 @@ def timeline(
         variant = _bare(variant_of(tile, verdict))
         fate = variant.fate if verdict else Fate.ABSENT if other.version in surveyed else Fate.UNTESTED
         text = words.cell(variant) if verdict else _missing(fate)
-        steps.append(Step(other.version, *look(fate), text, verdict is not None, other.pk == release.pk))
+        current = other.pk == release.pk
+        steps.append(Step(other.version, look(fate), GLYPHS[fate], text, verdict is not None, current))
         keys.append((fate, text))
     looked_at = (
         pair
@@ -156,7 +156,7 @@ def _pairs(tile: Tile, before: Side, after: Side) -> Iterable[tuple[str, str, st
     if before.listing and after.listing:
         for gemm in ("gemm1", "gemm2"):
             old_ids, new_ids = (getattr(side, f"{gemm}_tactics") for side in (before.listing, after.listing))
-            yield f"{gemm.upper()} tactic ids", _ids(old_ids), _ids(new_ids)
+            yield f"{gemm.upper()} tactic ids", words.ids(old_ids), words.ids(new_ids)
         for name in ("candidate", "dispatched", "instantiated"):
             old_said, new_said = (_yes(getattr(side, name)) for side in (before.listing, after.listing))
             yield name, old_said, new_said
@@ -204,7 +204,3 @@ def _known(what: str, before: int | None, after: int | None) -> tuple[str, str, 
     return (
         (what, str(before), str(after)) if what == "stages" else (what, words.size(before), words.size(after))
     )
-
-
-def _ids(ids: Sequence[int]) -> str:
-    return ", ".join(map(str, ids)) or "none"

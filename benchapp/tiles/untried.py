@@ -15,17 +15,10 @@ from benchapp.catalog.models import Release
 from benchapp.catalog.versions import version_order
 from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING, HEAVY_SPILL_BYTES
-from benchapp.tiles.listed import Key
+from benchapp.tiles.keys import Key
 from benchapp.tiles.models import Listing, Tile, Verdict
 from benchapp.tiles.queries import PACKAGE
 
-RESCUED = "moe_grouped_gemm_rescue"
-EXPLORED = tuple(name for name in families.NOT_SHIPPED if families.package(name) == "cutlass")
-SHIPPED = tuple(
-    name
-    for name, family in families.FAMILIES.items()
-    if family.package == PACKAGE and name not in families.NOT_SHIPPED
-)
 #: A page lists no more than this of each; what it leaves out is counted.
 MOST_ROWS = 60
 
@@ -82,15 +75,15 @@ def _fitting(arch: str, inputs: str, release: Release, names: Iterable[str]) -> 
 def unshipped(arch: str, inputs: str, release: Release) -> QuerySet[Verdict]:
     """Explored tiles that fit on a CUTLASS release and whose M×N×K no FlashInfer release lists or holds."""
     same = {name: OuterRef(f"tile__{name}") for name in ("m", "n", "k")}
-    of_ours = {"arch": arch, "inputs": inputs, "family__in": SHIPPED}
-    return _fitting(arch, inputs, release, EXPLORED).filter(
+    of_ours = {"arch": arch, "inputs": inputs, "family__in": families.SHIPPED}
+    return _fitting(arch, inputs, release, families.EXPLORED).filter(
         ~Exists(Listing.objects.filter(**of_ours, **same)), ~Exists(Tile.objects.filter(**of_ours, **same))
     )
 
 
 def explored_on(arch: str, inputs: str, cutlass: str) -> Release | None:
     """The CUTLASS release to look at: the one named, where it was explored, else the newest explored."""
-    looked = Verdict.objects.filter(tile__arch=arch, tile__inputs=inputs, tile__family__in=EXPLORED)
+    looked = Verdict.objects.filter(tile__arch=arch, tile__inputs=inputs, tile__family__in=families.EXPLORED)
     releases = list(Release.objects.filter(package="cutlass", pk__in=looked.values("release")))
     named = next((release for release in releases if release.version == cutlass), None)
     return named or max(releases, key=lambda release: version_order(release.version), default=None)
@@ -101,7 +94,7 @@ def context(arch: str, inputs: str, focus: str) -> dict[str, Any]:
     release = Release.objects.filter(package=PACKAGE, version=focus).first()
     explored = explored_on(arch, inputs, release.cutlass if release else "")
     fits = unshipped(arch, inputs, explored) if explored else Verdict.objects.none()
-    rescued = _fitting(arch, inputs, release, [RESCUED]) if release else Verdict.objects.none()
+    rescued = _fitting(arch, inputs, release, families.RESCUES) if release else Verdict.objects.none()
     return {
         "untried_arch": arch,
         "untried_inputs": inputs,

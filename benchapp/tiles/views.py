@@ -20,7 +20,7 @@ from benchapp.tiles.grid import grid, pool
 from benchapp.tiles.history_views import below
 from benchapp.tiles.matrix import matrix
 from benchapp.tiles.models import EvidenceLog
-from benchapp.tiles.page import PACKAGES, Page
+from benchapp.tiles.page import Page
 
 #: What the legend explains, in this order.
 LEGEND = (
@@ -53,8 +53,9 @@ def index(request: HttpRequest) -> HttpResponseBase:
         cells = exports.flat(
             page.selection, page.releases, page.surveyed, narrow=page.narrow, only_changes=only_changes
         )
-        writes = exports.as_csv if export == "csv" else exports.as_json
-        return writes(page.selection, cells)
+        if export == "csv":
+            return exports.as_csv(f"tiles-{page.selection.arch}", exports.COLUMNS, cells)
+        return exports.as_json(page.selection, cells)
     runs = queries.survey_runs()
     form = page.form
     context: dict[str, Any] = {
@@ -62,7 +63,7 @@ def index(request: HttpRequest) -> HttpResponseBase:
         "form": form,
         "selection": page.selection,
         "family": families.label(page.selection.family),
-        "package": PACKAGES.get(page.package, page.package),
+        "package": families.package_label(page.package),
         "views": [
             (name, label, form.querystring(view=None if name == "versions" else name, cell=None))
             for name, label in VIEWS.items()
@@ -146,7 +147,7 @@ def at(request: HttpRequest, m: int, n: int, k: int, version: str) -> HttpRespon
         "pool": found,
         "selection": page.selection,
         "family": families.label(page.selection.family),
-        "package": PACKAGES.get(page.package, page.package),
+        "package": families.package_label(page.package),
         "back": page.form.querystring(view="grid", version=version, cell=f"{m}x{n}x{k}@{version}"),
     }
     response = render(request, "tiles/_pool.html" if beside else "tiles/pool.html", context)
@@ -159,7 +160,7 @@ def evidence(request: HttpRequest, tile_id: int, version: str) -> HttpResponse:
     """A page of its own, or with `HX-Request` the part that opens beside the matrix."""
     found = cell_evidence(tile_id, version)
     if found is None:
-        raise Http404(f"Nothing is known about tile {tile_id} in FlashInfer {version}.")
+        raise Http404(f"Nothing is known about tile {tile_id} in {version}.")
     context = {
         "found": found,
         "family": families.label(found.tile.family),

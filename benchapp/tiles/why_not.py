@@ -8,22 +8,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from benchapp.tiles.fates import Fate, Variant
-from benchapp.tiles.intensity import tile_intensity
+from benchapp.tiles.fates import Fate, Variant, shape
 from benchapp.tiles.listings import Listed
 from benchapp.tiles.models import Stage
-from benchapp.tiles.words import count, listed, padding_overflows, siblings_that_fit, size
-from benchapp.web.templatetags.units import operand_types
+from benchapp.tiles.next_size import Tile, gain, larger
+from benchapp.tiles.reasons import FEWEST_STAGES, padding_overflows, siblings_that_fit, stage_bytes
+from benchapp.tiles.words import count, listed, size
 
-Tile = tuple[int, int, int]
-#: CUTLASS asks for two at least: “Specialization requires Stages set to value 2 or more.”
-FEWEST_STAGES = 2
 #: Architectures whose tensor cores accumulate in tensor memory; on others it is registers.
 TENSOR_MEMORY = ("sm100", "sm101", "sm103", "sm110")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Evidence:
+class Known:
     """What is known of one selection in one release."""
 
     version: str
@@ -49,7 +46,7 @@ class WhyNot:
     sentences: tuple[str, ...]
 
 
-def why_not(known: Evidence) -> WhyNot:
+def why_not(known: Known) -> WhyNot:
     """For any evidence, none included."""
     looked_at = [variant for variant in known.variants if variant.fate not in _LISTS_ONLY]
     if not looked_at:
@@ -68,9 +65,9 @@ def why_not(known: Evidence) -> WhyNot:
         *_contents(known, largest),
         *_spills(largest),
         *_unreached(known),
-        *_larger(known, largest),
+        *(larger(largest, known.anywhere, known.unshipped, known.cutlass) if known.shipped else ()),
         *_search_space(known),
-        *_intensity(known, area, looked_at),
+        *gain(known.inputs, area, looked_at),
         "More surviving tiles do not mean more speed: which is fastest takes a measurement, and few tokens "
         "are bound by memory bandwidth whatever the tile.",
     ]
@@ -82,10 +79,6 @@ _LISTS_ONLY = frozenset({Fate.NO_DISPATCH, Fate.NO_CANDIDATE, Fate.UNTESTED})
 
 def _area(variant: Variant) -> int:
     return variant.tile[0] * variant.tile[1]
-
-
-def _shape(tile: Sequence[int]) -> str:
-    return "×".join(map(str, tile))
 
 
 def _shapes(variants: Iterable[Variant]) -> list[str]:
@@ -120,7 +113,7 @@ def _answer(largest: Sequence[Variant]) -> str:
     return "Not shared memory: the largest tiles fit, and some fail for other reasons."
 
 
-def _about_largest(known: Evidence, largest: Sequence[Variant]) -> Iterator[str]:
+def _about_largest(known: Known, largest: Sequence[Variant]) -> Iterator[str]:
     shapes, fitting = _shapes(largest), _fitting(largest)
     one = len(shapes) == 1
     limit = next((v.limit_bytes for v in largest if v.limit_bytes is not None), None)
@@ -180,13 +173,7 @@ def _shortfall(largest: Sequence[Variant], short: Sequence[Variant]) -> Iterator
         yield "Two stages are the fewest that a pipeline may have, so no stage count helps."
 
 
-def stage_bytes(variant: Variant) -> int | None:
-    """Operands and scales of one pipeline stage; None where the parts are unknown."""
-    held = sum(part for name, part in variant.parts.items() if name.startswith(("operand", "scale")))
-    return held // variant.stages if held and variant.stages else None
-
-
-def _contents(known: Evidence, largest: Sequence[Variant]) -> Iterator[str]:
+def _contents(known: Known, largest: Sequence[Variant]) -> Iterator[str]:
     sized = [variant for variant in largest if variant.parts and variant.stages]
     if not sized:
         return
@@ -225,88 +212,28 @@ def _spills(largest: Sequence[Variant]) -> Iterator[str]:
     )
 
 
-def _unreached(known: Evidence) -> Iterator[str]:
+def _unreached(known: Known) -> Iterator[str]:
     """What dispatch or the tactic list keeps out, whatever shared memory would say."""
-    never = {item.tile: item.tactics for item in known.listings if item.candidate and not item.dispatched}
+    never = {item.key.tile: item.tactics for item in known.listings if item.candidate and not item.dispatched}
     never |= {v.tile: 0 for v in known.variants if v.fate is Fate.NO_DISPATCH and v.tile not in never}
     if never:
         tactics = sum(i.tactics for i in known.listings if i.candidate and not i.dispatched)
         named = f" ({tactics} tactics)" if tactics else ""
         yield (
-            f"The tactic list also offers {listed([_shape(tile) for tile in sorted(never)])}{named}, which "
+            f"The tactic list also offers {listed([shape(tile) for tile in sorted(never)])}{named}, which "
             "no dispatch reaches: dispatch stands in the way there, not shared memory."
         )
-    unoffered = {item.tile for item in known.listings if item.instantiated and not item.candidate}
+    unoffered = {item.key.tile for item in known.listings if item.instantiated and not item.candidate}
     unoffered |= {variant.tile for variant in known.variants if variant.fate is Fate.NO_CANDIDATE}
-    unoffered -= {item.tile for item in known.listings if item.candidate}
+    unoffered -= {item.key.tile for item in known.listings if item.candidate}
     if unoffered:
         yield (
             f"Compiled into the library but never offered by the tactic list, so that nothing can choose it: "
-            f"{listed([_shape(tile) for tile in sorted(unoffered)])}."
+            f"{listed([shape(tile) for tile in sorted(unoffered)])}."
         )
 
 
-def _larger(known: Evidence, largest: Sequence[Variant]) -> Iterator[str]:
-    """The next size up: the shorter side of each largest tile doubled."""
-    if not known.shipped:
-        return
-    next_up: dict[Tile, Variant] = {}
-    for variant in largest:
-        m, n, k = variant.tile
-        tile = (m, 2 * n, k) if n <= m else (2 * m, n, k)
-        next_up.setdefault(tile, variant)
-    for tile, basis in sorted(next_up.items())[:2]:
-        if tile in known.anywhere:
-            versions = known.anywhere[tile]
-            others = f"{count(versions)} other version{'s list' if versions > 1 else ' lists'} it"
-            yield f"The next size up, {_shape(tile)}, is not in this version; {others}, so its list omits it."
-            continue
-        start = f"No version known here lists the next size up, {_shape(tile)}: nothing offers it."
-        built = [variant for variant in known.unshipped if variant.tile == tile]
-        if built:
-            best = min(built, key=lambda v: (v.spill_store_bytes or 0, v.need_bytes or 0))
-            spills = (
-                ""
-                if best.spill_store_bytes is None
-                else f" and spills {size(best.spill_store_bytes)} a thread"
-                if best.spill_store_bytes
-                else " and spills nothing"
-            )
-            yield (
-                f"{start} CUTLASS {known.cutlass} can build it: {size(best.need_bytes or 0)} at "
-                f"{best.stages} stages, which fits{spills}."
-            )
-        elif (need := need_of_next(basis, tile)) is not None and basis.limit_bytes:
-            verdict = (
-                "so shared memory is not what keeps it out"
-                if need <= basis.limit_bytes
-                else "so shared memory would keep it out"
-            )
-            yield f"{start} By the same arithmetic two stages of it need about {size(need)}, {verdict}."
-        else:
-            yield start
-
-
-def need_of_next(basis: Variant, tile: Tile) -> int | None:
-    """Bytes that FEWEST_STAGES stages of `tile` would need, estimated from the parts of `basis`.
-
-    A stage's share of A grows with M, that of B with N; all else (epilogue, pipelines, padding) is taken to
-    stay, as CUTLASS's epilogues work through subtiles of fixed size.
-    """
-    one = stage_bytes(basis)
-    if one is None or not basis.stages or basis.need_bytes is None:
-        return None
-    a, b = (
-        sum(part for name, part in basis.parts.items() if name in (f"operand_{side}", f"scales_{side}"))
-        for side in ("a", "b")
-    )
-    if a + b != one * basis.stages:
-        return None
-    grown = (a * tile[0] // basis.tile[0] + b * tile[1] // basis.tile[1]) // basis.stages
-    return FEWEST_STAGES * grown + basis.need_bytes - one * basis.stages
-
-
-def _search_space(known: Evidence) -> Iterator[str]:
+def _search_space(known: Known) -> Iterator[str]:
     if not known.shipped:
         return
     total = sum(item.instantiated for item in known.listings) or sum(
@@ -316,31 +243,4 @@ def _search_space(known: Evidence) -> Iterator[str]:
     yield (
         f"Generated files are the search space, not the survivors: {written} written out before anything is "
         "compiled."
-    )
-
-
-def _intensity(known: Evidence, area: int, variants: Iterable[Variant]) -> Iterator[str]:
-    types = operand_types(known.inputs)
-    a, b = types[0], types[-1]
-    sizes = {variant.tile[:2] for variant in variants}
-    big = max(((m, n) for m, n in sizes if m * n == area), default=None)
-    told = {
-        mn: found for mn in sizes if mn[0] * mn[1] < area and (found := tile_intensity(*mn, a, b)) is not None
-    }
-    if big is None or not told or (top := tile_intensity(*big, a, b)) is None:
-        return
-    below = max(told, key=lambda mn: (told[mn][0], mn))
-    bare, scaled = told[below]
-    times = top[0] / bare
-    more = (big[0] * big[1]) / (below[0] * below[1])
-    with_scales = (
-        f"; with their scales {top[1]:.1f} against {scaled:.1f} FLOP/B"
-        if abs(top[1] - 2 * top[0]) > 0.05
-        else ""
-    )
-    area_ = "twice" if more == 2 else f"{more:.3g} times"
-    yield (
-        f"What size buys: a {_shape(big)} tile does {top[0]:.1f} MAC for each byte of operands, "
-        f"{_shape(below)} does {bare:.1f}: {times:.2f} times as many for {area_} the area"
-        f"{with_scales}."
     )

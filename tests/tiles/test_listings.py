@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from benchapp.tiles.fates import Fate
+from benchapp.tiles.keys import Key
 from benchapp.tiles.listings import Listed, tactics_in_words
 
 
 def item(tile, gemm1=(), gemm2=(), *, candidate=True, dispatched=True, instantiated=True):
-    key = (*tile, "1x1x1", "none", False, "auto")
+    key = Key(*tile, "1x1x1", "auto", "none", False)
     return Listed(key, candidate, dispatched, instantiated, gemm1, gemm2)
 
 

@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchapp.catalog.models import Release
-from benchapp.tiles import consistency, diff, funnel, tactics, untried
+from benchapp.tiles import consistency, diff, funnel, tactics
+from benchapp.tiles.entries import Entry, entries
 from benchapp.tiles.fates import LADDER
-from benchapp.tiles.listed import entries, runs_of_versions
+from benchapp.tiles.keys import Key
+from benchapp.tiles.models import Listing
 from benchapp.tiles.queries import Selection
+from benchapp.tiles.tactics import runs_of_versions
 from tests.querycount import at_most
 from tests.tiles.listed import FROM_0_6_8, NEVER_DISPATCHED, UNTIL_0_6_7, listed_survey
 from tests.tiles.surveys import IN_0_6_3, findings_of, store, survey, variant
@@ -31,6 +34,10 @@ def surveyed(db):
     store(listed_survey("0.6.3", "4.2.1", UNTIL_0_6_7, day=2))
     store(listed_survey("0.6.8", "4.4.2", FROM_0_6_8, NEVER_DISPATCHED, day=3))
     Release.objects.create(package="flashinfer", version="0.7.0", cutlass="4.5.0")
+
+
+def export(client, address):
+    return client.get(address).getvalue().decode()
 
 
 def releases():
@@ -92,7 +99,7 @@ def test_a_diff_names_what_appeared_and_what_ids_moved(client, surveyed):
     with at_most(8):
         default = client.get("/tiles/diff/").content.decode()
     assert "From 0.6.3 to 0.6.8" in default
-    rows = list(csv.DictReader(io.StringIO(client.get("/tiles/diff/?format=csv").content.decode())))
+    rows = list(csv.DictReader(io.StringIO(export(client, "/tiles/diff/?format=csv"))))
     assert sum(row["change"] == "appeared" for row in rows) == 8
     assert len(json.loads(client.get("/tiles/diff/?format=json").content)["rows"]) == len(rows) == 24
 
@@ -125,14 +132,10 @@ def test_a_diff_tells_falls_rises_and_losses():
 
 
 def _key(m):
-    from benchapp.tiles.listed import Key
-
     return Key(m, 128, 128, "1x1x1", "auto", "none", False)
 
 
 def _entry(key, stage, finding):
-    from benchapp.tiles.listed import Entry
-
     failed = "" if finding.passed else finding.stage
     known = {"need_bytes": finding.need_bytes, "limit_bytes": finding.limit_bytes}
     return Entry(
@@ -162,7 +165,7 @@ def test_a_long_diff_is_cut_and_says_by_how_much(client, db):
     store(survey("0.6.4", "4.2.1", findings_of(many)))
     page = client.get("/tiles/diff/").content.decode()
     assert "and 29 more; CSV and JSON have all" in page and page.count("<tr>") < 110
-    assert client.get("/tiles/diff/?format=csv").content.count(b"\n") == 130
+    assert export(client, "/tiles/diff/?format=csv").count("\n") == 130
 
 
 def panel(version):
@@ -193,11 +196,24 @@ def test_lists_that_agree_older_surveys_and_unknown_releases_are_told_apart(surv
     assert consistency.context(SM120, releases(), "")["consistency"] is None
 
 
+def test_one_variant_is_told_in_the_singular(surveyed):
+    Listing.objects.exclude(pk=Listing.objects.filter(release__version="0.6.3").first().pk).delete()
+    assert panel("0.6.3").said.startswith("The three lists of 0.6.3 agree on its only variant.")
+
+
 def test_instantiations_that_nothing_can_choose_are_named(surveyed):
     store(listed_survey("0.6.9", "4.4.2", UNTIL_0_6_7, extra=[(64, 128, 128)]))
     release = Release.objects.get(version="0.6.9")
     [apart] = consistency.context(SM120, [release], "0.6.9")["consistency"].disagreements
-    assert apart.kind is consistency.NEVER_CANDIDATES and apart.count == 4
+    assert apart.kind is consistency.NEVER_CANDIDATES and apart.count == 4 and apart.kind.glyph == "◌"
+
+
+def test_a_table_without_rows_still_names_its_columns(client, surveyed):
+    same = export(client, "/tiles/diff/?from=0.6.3&to=0.6.3&format=csv")
+    assert same.startswith("change,m,n,k,") and same.count("\n") == 1
+    unread = export(client, "/tiles/tactics/?arch=sm120&format=csv").splitlines()[0]
+    Listing.objects.all().delete()
+    assert export(client, "/tiles/tactics/?version=0.6.3&format=csv") == f"{unread}\n"
 
 
 def test_an_id_is_decoded_for_its_version(client, surveyed):
@@ -208,9 +224,7 @@ def test_an_id_is_decoded_for_its_version(client, surveyed):
     assert page.count('aria-current="true"') == 1
     assert "2 of 24 tactic ids can never run" in page
     assert "GEMM2 128×256×128 none</td>" in page, "the same number in 0.6.8"
-    rows = list(
-        csv.DictReader(io.StringIO(client.get("/tiles/tactics/?version=0.6.3&format=csv").content.decode()))
-    )
+    rows = list(csv.DictReader(io.StringIO(export(client, "/tiles/tactics/?version=0.6.3&format=csv"))))
     assert [int(row["id"]) for row in rows] == list(range(24)) and rows[15]["fate"] == "overflow"
 
 
@@ -302,7 +316,7 @@ def test_worth_trying_is_what_fits_and_nobody_ships(client, surveyed):
         )
     )
     rescue = [
-        dataclasses.replace(f, family=untried.RESCUED, stages=2 if f.stages else None)
+        dataclasses.replace(f, family="moe_grouped_gemm_rescue", stages=2 if f.stages else None)
         for f in variant((256, 128, 128), "finalize", False, 2, 74_752)[2:]
     ]
     store(survey("0.6.8", "4.4.2", rescue, day=9))

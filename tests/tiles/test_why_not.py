@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchapp.tiles.fates import Fate, Variant
+from benchapp.tiles.keys import Key
 from benchapp.tiles.listings import Listed
-from benchapp.tiles.why_not import Evidence, need_of_next, stage_bytes, why_not
+from benchapp.tiles.next_size import need_of_next
+from benchapp.tiles.reasons import stage_bytes
+from benchapp.tiles.why_not import Known, why_not
 from tests.tiles.surveys import IN_0_6_3
 from tests.tiles.test_tiles_words import known, variants
 
@@ -37,12 +40,12 @@ def in_0_6_3():
 
 
 def listed(variant, *, candidate=True, dispatched=True, instantiated=True, gemm2=(7,)):
-    key = (*variant.tile, "1x1x1", variant.fusion, variant.swap_ab, "auto")
+    key = Key(*variant.tile, "1x1x1", "auto", variant.fusion, variant.swap_ab)
     return Listed(key, candidate, dispatched, instantiated, (), gemm2)
 
 
 def told(held, **more):
-    return why_not(Evidence("FlashInfer 0.6.3", "sm120", "nvfp4xnvfp4", held, **more))
+    return why_not(Known("FlashInfer 0.6.3", "sm120", "nvfp4xnvfp4", held, **more))
 
 
 def test_0_6_3_on_sm120_leads_to_what_is_so():
@@ -124,7 +127,7 @@ def test_where_none_fits_at_the_fewest_stages_it_is_shared_memory():
 
 
 def test_on_blackwell_servers_accumulators_live_in_tensor_memory():
-    found = why_not(Evidence("FlashInfer 0.7.4", "sm100", "nvfp4xnvfp4", in_0_6_3()))
+    found = why_not(Known("FlashInfer 0.7.4", "sm100", "nvfp4xnvfp4", in_0_6_3()))
     assert "they live in tensor memory." in " ".join(found.sentences)
 
 

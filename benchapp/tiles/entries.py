@@ -4,49 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from urllib.parse import urlencode
+from collections.abc import Iterable
 
 from benchapp.catalog.models import Release
-from benchapp.catalog.versions import version_order
 from benchapp.tiles import words
-from benchapp.tiles.fates import GLYPHS, LADDER, LOOKS, Fate, Variant
-from benchapp.tiles.models import Listing, Tile, Verdict
+from benchapp.tiles.fates import GLYPHS, LADDER, Fate, Variant, look
+from benchapp.tiles.keys import Key
+from benchapp.tiles.models import Listing, Verdict
 from benchapp.tiles.queries import Selection, variant_of
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Key:
-    """What makes a variant the same one in two releases; (m, n, k) in elements."""
-
-    m: int
-    n: int
-    k: int
-    cluster: str
-    schedule: str
-    fusion: str
-    swap_ab: bool
-
-    @classmethod
-    def of(cls, row: Tile | Listing) -> Key:
-        return cls(row.m, row.n, row.k, row.cluster, row.schedule, row.fusion, row.swap_ab)
-
-    @property
-    def place(self) -> tuple[int, int, int, str, str, bool, str, bool]:
-        """A key that sorts as the matrix does: by tile, and fusion none first."""
-        plain = self.fusion.lower() != "none"
-        return self.m, self.n, self.k, self.cluster, self.schedule, plain, self.fusion, self.swap_ab
-
-    @property
-    def variant(self) -> Variant:
-        """The variant with nothing known of it."""
-        return Variant(
-            (self.m, self.n, self.k), self.fusion, self.swap_ab, cluster=self.cluster, schedule=self.schedule
-        )
-
-    @property
-    def name(self) -> str:
-        return self.variant.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,8 +46,8 @@ class Entry:
 
     @property
     def look(self) -> str:
-        look = LOOKS.get(self.fate, self.fate.value)
-        return {"nodispatch": "uncertain", "nocandidate": "unsupported"}.get(look, look)
+        in_tables = {Fate.NO_DISPATCH: "uncertain", Fate.NO_CANDIDATE: "unsupported"}
+        return in_tables.get(self.fate, look(self.fate))
 
     @property
     def said(self) -> str:
@@ -128,36 +93,3 @@ def entries(selection: Selection, releases: Iterable[Release]) -> dict[int, dict
             key, variant_of(verdict.tile, verdict), verdict.tile_id, known.listing if known else None
         )
     return found
-
-
-def surveyed(arch: str, family: str) -> list[Release]:
-    """Releases in which a survey looked at this family on this architecture, in release order.
-
-    Only there is a variant without a verdict absent. What others' files brought in is no survey.
-    """
-    looked = Verdict.objects.filter(tile__arch=arch, tile__family=family).exclude(source="imported")
-    found = Release.objects.filter(pk__in=looked.values("release"))
-    return sorted(found, key=lambda release: version_order(release.version))
-
-
-def runs_of_versions(versions: Sequence[str], told: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Neighbouring versions of which the same is told, as [("0.5.0 – 0.6.7", what)]; others are left out."""
-    runs: list[tuple[list[str], str]] = []
-    previous: str | None = None
-    for version in versions:
-        what = told.get(version)
-        if what is not None and what == previous:
-            runs[-1][0].append(version)
-        elif what is not None:
-            runs.append(([version], what))
-        previous = what
-    return [(span(of), what) for of, what in runs]
-
-
-def span(versions: Sequence[str]) -> str:
-    return versions[0] if len(versions) == 1 else f"{versions[0]} – {versions[-1]}"
-
-
-def query_of(selection: Selection, **more: str) -> str:
-    """The query string, with its `?`, by which pages of this room know a selection."""
-    return f"?{urlencode({**dataclasses.asdict(selection), **more})}"
