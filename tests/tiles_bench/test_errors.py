@@ -70,7 +70,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-@pytest.mark.parametrize("arch", ["sm999", "sm90", "", "sm120; rm", "SM-120"])
+@pytest.mark.parametrize("arch", ["sm999", "sm80", "", "sm120; rm", "SM-120"])
 def test_unknown_arch(bench: Bench, arch: str) -> None:
     code, sentence = bench.fails(arch=arch)
     assert code == "unknown_arch"
