@@ -28,12 +28,10 @@ logger = logging.getLogger(__name__)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BUILD_TIMEOUT_S = 3600.0
-#: Of a background run, from claim to document: full compiles take minutes a kernel.
-BACKGROUND_TIMEOUT_S = 24 * 3600.0
-BACKGROUND_NICENESS = 10
 TIMEOUT_S = 3600.0
 #: Of a background run, from claim to document: full compiles take minutes a kernel.
 BACKGROUND_TIMEOUT_S = 24 * 3600.0
+BACKGROUND_NICENESS = 10
 DELIVERY_PATIENCE_S = 30.0
 
 
