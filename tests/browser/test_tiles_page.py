@@ -36,6 +36,8 @@ def test_arrows_move_and_enter_opens_the_evidence_beside(open_page, surveyed):
     assert focused.startswith("128×256×128 none · swap in 0.6.3")
     page.keyboard.press("Enter")
     page.locator("#evidence h2", has_text="128×256×128 none · swap").wait_for()
+    told = page.locator("#evidence-announced", has_text="128×256×128 none · swap in 0.6.3")
+    told.wait_for(state="attached")
     assert "cell=" in page.url and "0.6.3" in page.url
     page.reload()
     assert "128×256×128 none · swap" in page.locator("#evidence h2").inner_text()

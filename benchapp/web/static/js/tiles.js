@@ -4,6 +4,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const matrix = document.getElementById("matrix");
   const split = document.getElementById("tiles-split");
   const evidence = document.getElementById("evidence");
+  const announced = document.getElementById("evidence-announced"); // its heading: all of it read aloud is too much
   if (!matrix || !evidence) return;
   const wide = matchMedia("(min-width: 1001px)");
   const rows = [...matrix.tBodies].flatMap((body) => [...body.rows]).map((row) => [...row.querySelectorAll(".cell")]).filter((cells) => cells.length);
@@ -61,6 +62,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const href = link.getAttribute("href");
     await htmx.ajax("GET", href, { target: "#evidence", swap: "innerHTML" });
     delete split.dataset.closed;
+    announced.textContent = [...evidence.querySelectorAll("header > h2, header > .dim")].map((each) => each.textContent).join(" in ");
     mark(href);
     keep(asCell(href));
   });
