@@ -20,6 +20,7 @@ from django.db import connection
 
 from benchapp.ingest import schema
 from benchapp.people.models import Role
+from benchapp.runs import requests
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.states import MOVES
 from benchapp.tiles.fates import GLYPHS, Fate
@@ -209,6 +210,12 @@ def test_moves_of_a_run_are_those_of_the_code():
     table = rows(section(text_of("architecture.md"), "## The way of a run"))
     told = {(origin, to) for froms, to, _ in table if to in State.values for origin in froms.split(", ")}
     assert told == {(str(origin.value), str(to.value)) for origin, all_to in MOVES.items() for to in all_to}
+
+
+def test_priorities_are_those_of_the_code():
+    told = {row[2] for row in rows(section(text_of("architecture.md"), "### Kinds and priorities"))}
+    background = (requests.SWEEP_PRIORITY, requests.EXPLORE_PRIORITY, requests.DEEP_PRIORITY)
+    assert told == {"10", "0", *(f"−{-priority}" for priority in background)}
 
 
 SECONDS = {"min": 60, "h": 3600}
