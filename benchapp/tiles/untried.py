@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, QuerySet
 
 from benchapp.catalog.models import Release
 from benchapp.catalog.versions import version_order
@@ -42,6 +42,31 @@ class Find:
         return (self.spill_store_bytes or 0) >= HEAVY_SPILL_BYTES
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Untried:
+    """All fitting variants (schedule, epilogue, swap) of one explored tile; spans are (least, most)."""
+
+    m: int
+    n: int
+    k: int
+    family: str
+    variants: int
+    stages: tuple[int, int]
+    need_bytes: tuple[int, int]
+    least_margin_bytes: int
+    compiled_in_full: int
+    spill_store_bytes: tuple[int, int] | None
+
+    @property
+    def family_label(self) -> str:
+        return families.label(self.family)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether every variant compiled in full spills heavily."""
+        return self.spill_store_bytes is not None and self.spill_store_bytes[0] >= HEAVY_SPILL_BYTES
+
+
 def _find(verdict: Verdict) -> Find:
     need, limit = verdict.need_bytes, verdict.limit_bytes
     return Find(
@@ -68,7 +93,7 @@ def _fitting(arch: str, inputs: str, release: Release, names: Iterable[str]) -> 
             failed_stage="",
         )
         .select_related("tile", "release")
-        .order_by("tile__family", "-tile__m", "-tile__n", "-tile__k", "tile__schedule", "-tile__fusion", "pk")
+        .order_by("-tile__m", "-tile__n", "-tile__k", "tile__schedule", "-tile__fusion", "pk")
     )
 
 
@@ -79,6 +104,42 @@ def unshipped(arch: str, inputs: str, release: Release) -> QuerySet[Verdict]:
     return _fitting(arch, inputs, release, families.EXPLORED).filter(
         ~Exists(Listing.objects.filter(**of_ours, **same)), ~Exists(Tile.objects.filter(**of_ours, **same))
     )
+
+
+def by_tile(verdicts: QuerySet[Verdict]) -> list[Untried]:
+    """One row a tile and family, the largest tiles first, the MoE's kind of GEMM before the dense one."""
+    rows = (
+        verdicts.order_by()
+        .values("tile__m", "tile__n", "tile__k", "tile__family")
+        .annotate(
+            variants=Count("pk"),
+            fewest=Min("stages"),
+            most=Max("stages"),
+            smallest=Min("need_bytes"),
+            largest=Max("need_bytes"),
+            margin=Min(F("limit_bytes") - F("need_bytes")),
+            in_full=Count("spill_store_bytes"),
+            lightest=Min("spill_store_bytes"),
+            heaviest=Max("spill_store_bytes"),
+        )
+    )
+    found = [
+        Untried(
+            m=row["tile__m"],
+            n=row["tile__n"],
+            k=row["tile__k"],
+            family=row["tile__family"],
+            variants=row["variants"],
+            stages=(row["fewest"], row["most"]),
+            need_bytes=(row["smallest"], row["largest"]),
+            least_margin_bytes=row["margin"],
+            compiled_in_full=row["in_full"],
+            spill_store_bytes=(row["lightest"], row["heaviest"]) if row["in_full"] else None,
+        )
+        for row in rows
+    ]
+    order = list(families.FAMILIES)
+    return sorted(found, key=lambda row: (order.index(row.family), -row.m * row.n, -row.m, -row.k))
 
 
 def explored_on(arch: str, inputs: str, cutlass: str) -> Release | None:
@@ -93,7 +154,7 @@ def context(arch: str, inputs: str, focus: str) -> dict[str, Any]:
     """What `tiles/_untried.html` shows; `focus` is a FlashInfer version. At most six queries."""
     release = Release.objects.filter(package=PACKAGE, version=focus).first()
     explored = explored_on(arch, inputs, release.cutlass if release else "")
-    fits = unshipped(arch, inputs, explored) if explored else Verdict.objects.none()
+    fits = by_tile(unshipped(arch, inputs, explored)) if explored else []
     rescued = _fitting(arch, inputs, release, families.RESCUES) if release else Verdict.objects.none()
     return {
         "untried_arch": arch,
@@ -101,8 +162,8 @@ def context(arch: str, inputs: str, focus: str) -> dict[str, Any]:
         "untried_focus": focus,
         "untried_release": explored,
         "untried_is_bundled": bool(explored and release and explored.version == release.cutlass),
-        "untried": [_find(verdict) for verdict in fits[:MOST_ROWS]],
-        "untried_total": fits.count() if explored else 0,
+        "untried": fits[:MOST_ROWS],
+        "untried_total": len(fits),
         "rescued": [_find(verdict) for verdict in rescued[:MOST_ROWS]],
         "rescued_total": rescued.count() if release else 0,
         "heavy_from": HEAVY_SPILL_BYTES,

@@ -322,7 +322,8 @@ def test_worth_trying_is_what_fits_and_nobody_ships(client, surveyed):
     store(survey("0.6.8", "4.4.2", rescue, day=9))
     with at_most(14):
         page = client.get("/tiles/untried/?arch=sm120&inputs=nvfp4xnvfp4&version=0.6.8")
-    assert [find.name for find in page.context["untried"]] == ["256×256×128 none", "128×64×64 none"]
+    rows = [(row.m, row.n, row.k, row.spill_store_bytes, row.heavy) for row in page.context["untried"]]
+    assert rows == [(256, 256, 128, (2_920, 2_920), True), (128, 64, 64, None, False)]
     assert [find.name for find in page.context["rescued"]] == ["256×128×128 finalize"]
     text = page.content.decode()
     assert "~ 2,920\u00a0B, heavy" in text and "not measured" in text

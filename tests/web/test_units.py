@@ -34,6 +34,7 @@ def test_rates_and_shares():
     assert plain(units.tflops(9.87e9)) == "9.87 GFLOP/s"
     assert plain(units.percent(0.645)) == "64.5 %"
     assert units.small_ratio(2.47e-3) == "2.5e-3"
+    assert (units.between((2, 2)), units.between((1024, 4096))) == ("2", "1,024–4,096")
     assert units.count(1234567) == "1,234,567"
 
 

@@ -160,6 +160,12 @@ def span(start: object, end: object) -> str:
 
 
 @register.filter
+def between(value: tuple[object, object]) -> str:
+    """(least, most) as a count or a span of counts: 2, or 2–4."""
+    return "–".join(dict.fromkeys(count(end) for end in value))
+
+
+@register.filter
 def small_ratio(value: object) -> str:
     """A ratio far below one, such as a relative error: 2.5e-3."""
     ratio = _usable(value)
