@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from benchapp.tiles import words
 from benchapp.tiles.entries import Entry, entries
 from benchapp.tiles.fates import GLYPHS, Fate
 from benchapp.tiles.keys import Key
+from benchapp.tiles.listings import ENDS, end_of
 from benchapp.tiles.queries import Selection
 
 #: A page lists no more disagreeing variants than this; what it leaves out is counted.
@@ -69,58 +71,23 @@ class Disagreement:
         return len(self.found) + self.left_out
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tactics:
-    """Ids of one release's tactic lists, by what keeps them from running."""
-
-    total: int
-    undispatched: tuple[int, ...]
-    overflow: tuple[int, ...]
-    other: tuple[int, ...]
-
-    @property
-    def dead(self) -> int:
-        return len(self.undispatched) + len(self.overflow) + len(self.other)
+#: Ends of tactics that run all the same, or of which nobody knows yet that they do not.
+_MAY_RUN = frozenset({"", "open", Fate.INCORRECT})
 
 
-#: Fates with which a tactic runs, or nobody knows yet that it does not.
-RUNNING = frozenset({Fate.SURVIVED, Fate.UNTESTED, Fate.INCORRECT, Fate.NO_CANDIDATE})
-
-
-def tactics_of(found: Iterable[Entry]) -> Tactics:
-    """Why ids cannot run: never dispatched or instantiated, more shared memory than there is, or another."""
-    total = 0
-    undispatched: list[int] = []
-    overflow: list[int] = []
-    other: list[int] = []
-    for entry in found:
-        total += len(entry.tactics)
-        fate = entry.fate
-        if entry.unreachable or fate is Fate.NO_DISPATCH:
-            undispatched += entry.tactics
-        elif fate is Fate.OVERFLOW:
-            overflow += entry.tactics
-        elif fate not in RUNNING:
-            other += entry.tactics
-    return Tactics(total, *(tuple(sorted(each)) for each in (undispatched, overflow, other)))
-
-
-def in_words(tactics: Tactics) -> str:
+def dead_tactics(found: Iterable[Entry]) -> str:
     """ "14 of 60 tactic ids can never run: 12 are never dispatched and 2 overflow shared memory." """
-    if not tactics.total:
+    ends: Counter[str] = Counter()
+    for entry in found:
+        if entry.listing:
+            ends[end_of(entry.listing, entry.variant.fate)] += len(entry.tactics)
+    dead = [(end, number) for end, number in ends.most_common() if number and end not in _MAY_RUN]
+    if not ends.total():
         return "Its tactic list holds no id."
-    if not tactics.dead:
-        return f"Nothing found stands against any of its {tactics.total:,} tactic ids."
-    because = [
-        f"{len(numbers):,} {what if len(numbers) != 1 else one}"
-        for numbers, one, what in (
-            (tactics.undispatched, "is never dispatched", "are never dispatched"),
-            (tactics.overflow, "overflows shared memory", "overflow shared memory"),
-            (tactics.other, "does not compile or fails on the GPU", "do not compile or fail on the GPU"),
-        )
-        if numbers
-    ]
-    return f"{tactics.dead:,} of {tactics.total:,} tactic ids can never run: {words.listed(because)}."
+    if not dead:
+        return f"Nothing found stands against any of its {ends.total():,} tactic ids."
+    because = words.listed([f"{number:,} {ENDS[end][number != 1]}" for end, number in dead], most=len(ENDS))
+    return f"{sum(number for _, number in dead):,} of {ends.total():,} tactic ids can never run: {because}."
 
 
 def disagreements(found: Iterable[Entry]) -> list[Disagreement]:
@@ -166,7 +133,7 @@ def panel(version: str, found: Mapping[Key, Entry]) -> Panel:
         sum(row.instantiated for row in listed),
     )
     apart = tuple(disagreements(found.values()))
-    ids = in_words(tactics_of(found.values()))
+    ids = dead_tactics(found.values())
     if not apart:
         what = "its only variant" if len(listed) == 1 else f"all {len(listed):,} variants"
         return Panel(version, "read", f"The three lists of {version} agree on {what}. {ids}", counts)

@@ -9,7 +9,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from django.http import StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 
 from benchapp.catalog.models import Release
 from benchapp.tiles.cells import fate_of
@@ -30,6 +30,7 @@ from benchapp.tiles.queries import (
     variant_of,
     verdicts_of,
 )
+from benchapp.web.filters import FilterForm
 
 Plain = str | int | bool | None
 COLUMNS = (
@@ -143,6 +144,13 @@ def _of_listing(item: Listed | None) -> dict[str, Plain]:
         "gemm1_tactics": " ".join(map(str, item.gemm1)),
         "gemm2_tactics": " ".join(map(str, item.gemm2)),
     }
+
+
+def refused(form: FilterForm) -> HttpResponse | None:
+    """A page may fall back to a default and say so. A table must not: 404, with the sentence."""
+    if not form.faults:
+        return None
+    return HttpResponse(f"{form.faults[0]}\n", status=404, content_type="text/plain; charset=utf-8")
 
 
 def as_csv(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Plain]]) -> StreamingHttpResponse:

@@ -129,7 +129,7 @@ def tactic_ids(request: HttpRequest) -> HttpResponseBase:
         "version": version,
         "decoded": decoded,
         "headline": tactics.headline(version or "", decoded),
-        "cannot_run": consistency.in_words(consistency.tactics_of(found)) if decoded else "",
+        "cannot_run": consistency.dead_tactics(found) if decoded else "",
         "asked": asked,
         "about": tactics.about_id(version, asked, decoded) if asked is not None else "",
         "meanings": tactics.meanings(asked, form.decoded) if asked is not None else [],
@@ -199,15 +199,12 @@ def _exported(
     columns: Sequence[str],
     rows: Iterable[Mapping[str, exports.Plain]],
 ) -> HttpResponseBase | None:
-    """The rows as CSV or JSON where the address asks for them; None where it asks for the page.
-
-    A page may fall back to a default and say so. A table must not: 404, with the sentence.
-    """
+    """The rows as CSV or JSON where the address asks for them; None where it asks for the page."""
     kind = request.GET.get("format")
     if kind not in ("csv", "json"):
         return None
-    if form.faults:
-        return HttpResponse(f"{form.faults[0]}\n", status=404, content_type="text/plain; charset=utf-8")
+    if (refused := exports.refused(form)) is not None:
+        return refused
     if kind == "json":
         return JsonResponse({"query": {k: form.values[k] for k in form.fields}, "rows": list(rows)})
     return exports.as_csv(name, columns, rows)

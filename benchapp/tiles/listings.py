@@ -65,22 +65,22 @@ def tactics_in_words(items: Iterable[Listed], fates: Mapping[Key, Fate]) -> str:
     for item in items:
         total[0] += len(item.gemm1)
         total[1] += len(item.gemm2)
-        ends[_end(item, fates.get(item.key))] += item.tactics
+        ends[end_of(item, fates.get(item.key))] += item.tactics
     if not sum(total):
         return ""
     split = f" ({total[0]} for GEMM1, {total[1]} for GEMM2)" if all(total) else ""
     fit = ends.pop("", 0)
     if not +ends:
         return "Its only tactic fits." if sum(total) == 1 else f"All of its {sum(total)} tactics{split} fit."
-    lost = [f"{count(number)} {_ENDS[end][number > 1]}" for end, number in ends.most_common() if number]
+    lost = [f"{count(number)} {ENDS[end][number != 1]}" for end, number in ends.most_common() if number]
     tactics = "tactic" if sum(total) == 1 else "tactics"
     return (
         f"Of its {sum(total)} {tactics}{split}, {count(fit) if fit else 'none'} fit; {listed(lost, most=6)}."
     )
 
 
-#: Why a tactic cannot run: of one, and of several.
-_ENDS = {
+#: What became of a tactic that does not fit, or of which that is not known: of one, and of several.
+ENDS = {
     "undispatched": ("is never dispatched", "are never dispatched"),
     "uninstantiated": ("is never instantiated", "are never instantiated"),
     Fate.OVERFLOW: ("overflows shared memory", "overflow shared memory"),
@@ -92,12 +92,12 @@ _ENDS = {
 }
 
 
-def _end(item: Listed, fate: Fate | None) -> str:
-    """The key in _ENDS of why a tactic of this variant cannot run; "" where it fits, as far as is known."""
+def end_of(item: Listed | Listing, fate: Fate | None) -> str:
+    """The key in ENDS of what became of a tactic of this variant; "" where it fits, as far as is known."""
     if not item.dispatched or fate is Fate.NO_DISPATCH:
         return "undispatched"
     if not item.instantiated:
         return "uninstantiated"
     if fate is Fate.SURVIVED:
         return ""
-    return fate if fate is not None and fate in _ENDS else "open"
+    return fate if fate is not None and fate in ENDS else "open"

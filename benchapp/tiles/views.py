@@ -50,6 +50,8 @@ def index(request: HttpRequest) -> HttpResponseBase:
     only_changes = bool(page.form.values["changes"])
     export = request.GET.get("format")
     if export in ("csv", "json"):
+        if (refused := exports.refused(page.form)) is not None:
+            return refused
         cells = exports.flat(
             page.selection, page.releases, page.surveyed, narrow=page.narrow, only_changes=only_changes
         )

@@ -368,6 +368,13 @@ def test_a_variant_that_a_release_does_not_hold_says_so(client, surveyed):
     assert "This version does not hold the variant" in page
 
 
+@pytest.mark.parametrize("query", ["arch=sm999", "version=9.9.9", "fusion=none%00"])
+def test_a_table_of_what_is_not_known_is_refused(client, surveyed, query):
+    assert "cannot be used" in client.get(f"/tiles/?{query}").content.decode()
+    refused = client.get(f"/tiles/?{query}&format=csv")
+    assert refused.status_code == 404 and b"cannot be used" in refused.content
+
+
 def test_the_matrix_comes_as_csv_and_json(client, surveyed):
     rows = list(csv.DictReader(io.StringIO(export(client, "format=csv"))))
     assert len(rows) == 17 * 4
