@@ -7,6 +7,7 @@ import json
 from benchapp.catalog.digests import case_digest, case_label, digest
 from benchapp.catalog.models import Configuration, Host, Release, Stack, Target
 from benchapp.ingest import bulk, schema
+from benchapp.tiles.families import spoken_of
 
 
 def target_of(document: schema.Document) -> Target:
@@ -52,8 +53,8 @@ def configuration_of(document: schema.Document) -> Configuration:
 
 
 def release_of(document: schema.Document) -> Release:
-    """The release that a document's evidence speaks of: FlashInfer's, or where it names none, CUTLASS's."""
-    package = "flashinfer" if "flashinfer" in document.stack else "cutlass"
+    """The release that a document's evidence speaks of."""
+    package = spoken_of(document.stack)
     release, _ = Release.objects.get_or_create(package=package, version=document.stack[package])
     cutlass = document.stack.get("cutlass", "")
     if cutlass and release.cutlass != cutlass:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Container
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ def label(family: str) -> str:
 def package(family: str) -> str:
     """The package whose releases are this family's columns."""
     return FAMILIES[family].package if family in FAMILIES else "flashinfer"
+
+
+def spoken_of(stack: Container[str]) -> str:
+    """The package whose release a document's evidence speaks of: FlashInfer, or without it CUTLASS."""
+    return "flashinfer" if "flashinfer" in stack else "cutlass"
 
 
 def package_label(package: str) -> str:

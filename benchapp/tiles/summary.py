@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from benchapp.runs.models import Document
 from benchapp.tiles import families
+from benchapp.tiles.families import spoken_of
 from benchapp.tiles.fates import FITTING
 from benchapp.tiles.keys import Key
 from benchapp.tiles.models import Evidence
@@ -29,7 +30,7 @@ def survey_line(document: Document) -> str:
         f"{_name(*key)}: {_fates(found.values())}"
         for key, found in sorted(findings.items(), key=lambda item: _place(*item[0]))
     )
-    package = "flashinfer" if "flashinfer" in document.stack.components else "cutlass"
+    package = spoken_of(document.stack.components)
     return f"survey {package}={document.stack.components[package]} {document.target.arch} {said}"
 
 

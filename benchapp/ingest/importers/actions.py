@@ -29,6 +29,7 @@ from benchapp.people import audit
 from benchapp.people.models import User
 from benchapp.runs.actions import receive
 from benchapp.runs.models import Document as Row
+from benchapp.tiles.families import spoken_of
 from workers.bench import hardware
 from workers.bench.document import Document, Target
 
@@ -192,7 +193,7 @@ def _document(
 
 
 def _outcome(path: Path, imported: Imported, state: str, document: int | None) -> Outcome:
-    package = "flashinfer" if "flashinfer" in imported.stack else "cutlass"
+    package = spoken_of(imported.stack)
     return Outcome(
         path=shown_path(path),
         state=state,

@@ -80,12 +80,12 @@ def printable(text: str, limit: int = QUOTED) -> str:
 def file_name(path: Path) -> str:
     """The last part of a path, whatever bytes it is made of."""
     name = path.name or Path(os.path.abspath(path)).name  # noqa: PTH100 -- "." has no name of its own
-    return printable(os.fsencode(name).decode("utf-8", "replace"), 120)
+    return shown_path(name, 120)
 
 
-def shown_path(path: Path) -> str:
+def shown_path(path: Path | str, limit: int = 1_000) -> str:
     """A path for a terminal or a report, whatever bytes it is made of."""
-    return printable(os.fsencode(path).decode("utf-8", "replace"), 1_000)
+    return printable(os.fsencode(path).decode("utf-8", "replace"), limit)
 
 
 def named(items: list[str]) -> str:

@@ -24,8 +24,8 @@ from benchapp.ingest.importers.base import (
     read_file,
     sha256,
 )
-from benchapp.ingest.importers.decoding import OLDER, Decoder
-from benchapp.ingest.importers.tactics import FAMILY, OPERATIONS, RUNNER, Tactic
+from benchapp.ingest.importers.decoding import OLDER, Decoder, finding
+from benchapp.ingest.importers.tactics import OPERATIONS, RUNNER, Tactic
 from workers.bench.document import Finding
 
 LIMIT = 64 * 1024 * 1024
@@ -115,21 +115,8 @@ def _finding(variant: _Variant, made: list[_Choice], name: str, gpu: str | None)
     ]
     if assumed:
         detail.append(f"The file names no output type; {output} is assumed.")
-    return Finding(
-        family=FAMILY,
-        inputs=inputs,
-        output=output,
-        tile=tactic.tile,
-        cluster=tactic.cluster,
-        fusion=tactic.fusion,
-        swap_ab=tactic.swap_ab,
-        schedule=tactic.schedule,
-        stage="ran",
-        passed=True,
-        source="imported",
-        chosen_for=_shapes(made),
-        detail="\n".join(detail),
-    )
+    words = "\n".join(detail)
+    return finding(tactic, inputs, output, "ran", chosen_for=_shapes(made), detail=words)
 
 
 def _shapes(made: list[_Choice]) -> str:

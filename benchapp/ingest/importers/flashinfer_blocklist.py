@@ -23,9 +23,8 @@ from benchapp.ingest.importers.base import (
     read_file,
     sha256,
 )
-from benchapp.ingest.importers.decoding import OLDER, Decoder
-from benchapp.ingest.importers.tactics import FAMILY, OPERATIONS, RUNNER
-from workers.bench.document import Finding
+from benchapp.ingest.importers.decoding import OLDER, Decoder, finding
+from benchapp.ingest.importers.tactics import OPERATIONS, RUNNER
 
 LIMIT = 16 * 1024 * 1024
 KEYS = {f"{operation}::{RUNNER}": gemm for operation, gemm in OPERATIONS.items()}
@@ -38,8 +37,7 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
     listed = metadata.entries(content, "invalid_tactics")
     about = metadata.of(content, claims)
     decoder = Decoder(lookup, about.version, about.arch, claims)
-    (inputs, inputs_assumed), (output, output_assumed) = decoder.inputs(), decoder.output()
-    assumed = [inputs] * inputs_assumed + [f"output {output}"] * output_assumed
+    inputs, output, assumed = decoder.types("the file")
     findings, others, older = [], Counter[str](), 0
     for key, tactics in listed.items():
         if not isinstance(tactics, list):
@@ -58,24 +56,9 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
                 f"{f' on {printable(about.gpu, 80)}' if about.gpu else ''}."
                 " The list does not say why it failed."
             )
-            if assumed:
-                detail += f" Assumed, since the file does not tell: {', '.join(assumed)}."
+            detail = f"{detail} {assumed}".rstrip()
             findings.append(
-                Finding(
-                    family=FAMILY,
-                    inputs=inputs,
-                    output=output,
-                    tile=tactic.tile,
-                    cluster=tactic.cluster,
-                    fusion=tactic.fusion,
-                    swap_ab=tactic.swap_ab,
-                    schedule=tactic.schedule,
-                    stage="initialised",
-                    passed=False,
-                    reason="init_failed",
-                    source="imported",
-                    detail=detail,
-                )
+                finding(tactic, inputs, output, "initialised", reason="init_failed", detail=detail)
             )
     names = named([printable(name, 80) for name, _ in others.most_common()])
     notes = []

@@ -27,6 +27,7 @@ from benchapp.ingest.importers.base import (
     plural,
     printable,
     read_file,
+    shown_path,
 )
 from benchapp.ingest.importers.tactics import FAMILY
 from workers.bench.document import BenchError, Finding
@@ -227,7 +228,7 @@ def _notes(
 
 
 def _shown(path: str) -> str:
-    return printable(os.fsencode(path).decode("utf-8", "replace"), 200)
+    return shown_path(path, 200)
 
 
 IMPORTER = Importer(

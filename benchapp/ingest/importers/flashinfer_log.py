@@ -31,9 +31,9 @@ from benchapp.ingest.importers.base import (
     release,
     written_at,
 )
-from benchapp.ingest.importers.decoding import OLDER, Decoder
-from benchapp.ingest.importers.tactics import FAMILY, OPERATIONS
-from workers.bench.document import Finding, Reason, Stage
+from benchapp.ingest.importers.decoding import OLDER, Decoder, finding
+from benchapp.ingest.importers.tactics import OPERATIONS
+from workers.bench.document import Reason, Stage
 
 #: Tactics of one runner; more different ones than this are no log of FlashInfer.
 MOST = 10_000
@@ -93,8 +93,7 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
     version = _version(seen, claims)
     arch = agreed_arch(claims, _arch(seen), "the log")
     decoder = Decoder(lookup, version, arch, claims)
-    (inputs, inputs_assumed), (output, output_assumed) = decoder.inputs(), decoder.output()
-    assumed = [inputs] * inputs_assumed + [f"output {output}"] * output_assumed
+    inputs, output, assumed = decoder.types("a log")
     findings, excerpt = [], []
     for (said_gemm, number, stage, reason), failure in sorted(
         seen.failures.items(), key=lambda item: item[1].first_line
@@ -109,26 +108,9 @@ def read(path: Path, claims: Claims, lookup: TacticLookup) -> Imported:
             f"{file_name(path)} line {failure.first_line:,}{again}: tactic {number} (GEMM{gemm} {tactic})"
             f" failed while the autotuner of FlashInfer {version} tried it."
         )
-        if assumed:
-            detail += f" Assumed, since a log does not tell: {', '.join(assumed)}."
+        detail = f"{detail} {assumed}".rstrip()
         excerpt.append(f"line {failure.first_line:,}: {failure.said}")
-        findings.append(
-            Finding(
-                family=FAMILY,
-                inputs=inputs,
-                output=output,
-                tile=tactic.tile,
-                cluster=tactic.cluster,
-                fusion=tactic.fusion,
-                swap_ab=tactic.swap_ab,
-                schedule=tactic.schedule,
-                stage=stage,
-                passed=False,
-                reason=reason,
-                source="imported",
-                detail=detail,
-            )
-        )
+        findings.append(finding(tactic, inputs, output, stage, reason=reason, detail=detail))
     if not findings:
         raise ImportFault(_nothing(seen))
     return Imported(
