@@ -77,7 +77,7 @@ def explain(variant: Variant, siblings: Sequence[Variant]) -> tuple[str, ...]:
             if rescue
             else "No variant of this tile is known to fit in this version."
         )
-        said.append("Accumulators live in registers and take no part in this.")
+        said.append("Accumulators do not live in shared memory and take no part in this.")
     elif fate is Fate.COMPILE_ERROR:
         said.append("The compiler rejected it, so whether it would fit is unknown; the log says where.")
     elif fate is Fate.NO_DISPATCH:

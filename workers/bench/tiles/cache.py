@@ -4,6 +4,8 @@ sources/SHA256/       unpacked wheels           toolchains/KEY/  nvcc from packa
 versions/VERSION.json which wheel a version is  contents/        digests of a release's preprocessed units
 verdicts/             what the compiler said of a unit
 bodies/               what it made of one kernel's body
+tactics/              what a version's own code says of its tactics
+explored/             what the compiler said of one explored configuration
 locks/, scratch/      nothing of value
 """
 
@@ -23,7 +25,8 @@ from workers.bench.document import BenchError
 
 # What a survey writes for a while: nvcc's temporary files are some 15 MB a compilation.
 WORK_BYTES = 100_000_000
-_FOLDERS = ("sources", "toolchains", "versions", "contents", "verdicts", "bodies", "locks", "scratch")
+_KINDS = ("contents", "verdicts", "bodies", "tactics", "explored")
+_FOLDERS = ("sources", "toolchains", "versions", *_KINDS, "locks", "scratch")
 
 
 class Cache:

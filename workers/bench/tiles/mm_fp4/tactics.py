@@ -8,7 +8,6 @@ through.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from workers.bench.document import BenchError
 from workers.bench.tiles import children
 from workers.bench.tiles.cache import WORK_BYTES, Cache
+from workers.bench.tiles.compiler import digest
 from workers.bench.tiles.instantiations import Form
 from workers.bench.tiles.mm_fp4.sources import CONFIGS, HEADERS, STORE256, Module
 from workers.bench.tiles.mm_fp4.units import INPUTS
@@ -60,12 +60,9 @@ def ask(cache: Cache, sources: Sources, module: Module, toolchain: Toolchain, sc
     configs = _text(sources, CONFIGS)
     interface = _text(sources, f"{HEADERS}/fp4_gemm_cutlass.h")
     guards = [_guard(sources, f"{HEADERS}/{header}") for header in module.kernels]
-    own = [path.read_bytes() for path in sorted((_ASK, *_STANDIN.rglob("*.h*")))]
-    key = hashlib.sha256()
+    own = [path.read_text() for path in sorted((_ASK, *_STANDIN.rglob("*.h*")))]
     texts = (module.dispatch, dispatch, configs, interface, " ".join(guards))
-    for content in (*(text.encode() for text in texts), *own):
-        key.update(hashlib.sha256(content).digest())
-    place = cache.root / "verdicts" / "tactics" / f"{key.hexdigest()}.json"
+    place = cache.place("tactics", digest(*texts, *own))
     said: Any = cache.read_json(place)
     if not isinstance(said, str):
         said = _run(cache, sources, module, toolchain, scratch, dispatch, guards)

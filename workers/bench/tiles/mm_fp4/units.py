@@ -11,6 +11,7 @@ from pathlib import Path
 from workers.bench.document import BenchError
 from workers.bench.tiles import children
 from workers.bench.tiles.cache import WORK_BYTES, Cache
+from workers.bench.tiles.dispatch import without_comments
 from workers.bench.tiles.instantiations import Instantiation, Unit, Variant
 from workers.bench.tiles.mm_fp4.sources import HEADERS, MODULES, STORE256, STREAM_K, TEMPLATES, Module
 from workers.bench.tiles.sources import Sources
@@ -19,7 +20,6 @@ INPUTS = "nvfp4xnvfp4"
 
 _CHILD = Path(__file__).with_name("run_module.py")
 _MACRO = re.compile(r"\bINSTANTIATE_\w+\s*\(([^()]*)\)")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _OUTPUTS = {"half": "f16", "__nv_bfloat16": "bf16"}
 _SMS = {"_1SM": 1, "_2SM": 2, "_1SM_sm103": 1, "_2SM_sm103": 2}
 _FLAGS = {"true": True, "false": False}
@@ -74,7 +74,7 @@ def parse(name: str, text: str, module: Module, stream_k: bool) -> Unit:
 
     BenchError where a line instantiates something else than expected.
     """
-    code = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    code = without_comments(text)
     found = []
     for match in _MACRO.finditer(code):
         first = code.count("\n", 0, match.start()) + 1
