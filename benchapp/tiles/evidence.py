@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from django.db.models import Count, F, Window
 from django.db.models.functions import Left, Length, RowNumber
@@ -133,23 +133,13 @@ def cell_evidence(tile_id: int, version: str) -> CellEvidence | None:
     arranged = neighbours.arrange(tile, near)
 
     counting = deciding(here)
-    sized = next(
-        (f for f in (counting.get(Stage.FITS), *reversed(here)) if f and f.need_bytes is not None), None
-    )
+    sized = next((f for f in _telling(counting, here) if f.need_bytes is not None), None)
     variant = variant_of(tile, verdict, sized.parts if sized else None)
     if sized and variant.need_bytes is None:
         variant = dataclasses.replace(
             variant, need_bytes=sized.need_bytes, limit_bytes=sized.limit_bytes, stages=sized.stages
         )
-    # a survey that computed no prediction does not undo one of the same size
-    predicted = next(
-        (
-            finding
-            for finding in (sized, *reversed(here))
-            if finding and sized and finding.predicted_bytes and finding.need_bytes == sized.need_bytes
-        ),
-        None,
-    )
+    predicted = _predicted(sized, here)
     bar = bars.budget(
         variant.need_bytes,
         variant.limit_bytes,
@@ -241,6 +231,21 @@ def _findings(tile: Tile, releases: Sequence[Release]) -> dict[int, tuple[list[E
 def _listings(tile: Tile, releases: Sequence[Release]) -> Sequence[Listing]:
     of_tile = {name: getattr(tile, name) for name in ("arch", "family", "inputs", *Key._fields)}
     return list(Listing.objects.filter(release__in=releases, **of_tile))
+
+
+def _telling(counting: Mapping[Stage, Evidence], here: Sequence[Evidence]) -> Iterator[Evidence]:
+    """Findings that may know the size: the one that counts, then the newest first."""
+    if Stage.FITS in counting:
+        yield counting[Stage.FITS]
+    yield from reversed(here)
+
+
+def _predicted(sized: Evidence | None, here: Sequence[Evidence]) -> Evidence | None:
+    """The newest prediction of that size: a survey that computed none does not undo it."""
+    if sized is None:
+        return None
+    alike = (f for f in (sized, *reversed(here)) if f.predicted_bytes and f.need_bytes == sized.need_bytes)
+    return next(alike, None)
 
 
 def _decider(counting: Mapping[Stage, Evidence], verdict: Verdict | None) -> Evidence | None:

@@ -110,7 +110,6 @@ def _of_view(page: Page, *, only_changes: bool) -> dict[str, Any]:
             {
                 name: page.form.querystring(version=version, cell=None)
                 for name, version in (("before", found.before), ("after", found.after))
-                if version
             }
             if found
             else {}
