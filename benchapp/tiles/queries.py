@@ -12,6 +12,7 @@ from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, When
 from benchapp.catalog.models import Release
 from benchapp.catalog.versions import version_order
 from benchapp.runs.models import Run, State
+from benchapp.runs.states import ACTIVE
 from benchapp.tiles.families import FAMILIES
 from benchapp.tiles.fates import Variant
 from benchapp.tiles.models import Evidence, Stage, Tile, Verdict
@@ -23,6 +24,8 @@ FIRST_ARCH = "sm120"
 FIRST_INPUTS = "nvfp4xnvfp4"
 #: How a survey fails whose version cannot be had.
 NOT_THERE = frozenset({"unknown_version", "no_wheel"})
+#: A failure is told while it is among so many newest runs.
+MOST_RECENT = 20
 #: A page holds no more rows and columns than these; exports hold all, a block of rows at a time.
 MOST_ROWS = 200
 MOST_COLUMNS = 60
@@ -147,19 +150,20 @@ def releases() -> dict[str, list[Release]]:
     return found
 
 
-def survey_runs() -> list[Run]:
-    """Tile surveys under way, and the failed ones among the newest few, newest first.
+def survey_runs() -> tuple[list[Run], list[Run]]:
+    """Runs of kind tiles under way, those at work first and then as workers will take them; and those among
+    the newest few that failed, newest first.
 
     A version that does not exist or has no wheel is told where it was asked for, and is nothing a reader of
     the matrix could act on.
     """
-    newest = Run.objects.filter(kind=Run.Kind.TILES).select_related("recipe")[:20]
-    return [
-        run
-        for run in newest
-        if run.state in (State.QUEUED, State.RUNNING, State.DELIVERED, State.FAILED)
-        and run.failure_code not in NOT_THERE
-    ]
+    of_tiles = Run.objects.filter(kind=Run.Kind.TILES)
+    lately = of_tiles.order_by("-pk").values("pk")[:MOST_RECENT]
+    waiting = Case(When(state=State.QUEUED, then=1), default=0)
+    found = of_tiles.filter(Q(state__in=ACTIVE) | Q(state=State.FAILED, pk__in=lately))
+    runs = list(found.select_related("recipe", "job").order_by(waiting, "-priority", "pk"))
+    failed = [run for run in runs if run.state == State.FAILED and run.failure_code not in NOT_THERE]
+    return [run for run in runs if run.state in ACTIVE], sorted(failed, key=lambda run: -run.pk)
 
 
 def row_order(tile: str = "") -> list[str | Case]:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from benchapp.people.models import Role, User
 from benchapp.people.permissions import acting, needs
-from benchapp.runs.models import Job, State
+from benchapp.runs.models import Job
 from benchapp.runs.requests import request_survey
 from benchapp.tiles import exports, families, funnel, queries
 from benchapp.tiles.evidence import cell_evidence
@@ -22,6 +22,8 @@ from benchapp.tiles.matrix import matrix
 from benchapp.tiles.models import EvidenceLog
 from benchapp.tiles.page import Page
 
+#: Runs under way, and failed ones, that the page names one by one.
+MOST_NOTICES = 3
 #: What the legend explains, in this order.
 LEGEND = (
     ("survived", "●", "fits, or got further"),
@@ -58,7 +60,7 @@ def index(request: HttpRequest) -> HttpResponseBase:
         if export == "csv":
             return exports.as_csv(f"tiles-{page.selection.arch}", exports.COLUMNS, cells)
         return exports.as_json(page.selection, cells)
-    runs = queries.survey_runs()
+    under_way, failed = queries.survey_runs()
     form = page.form
     context: dict[str, Any] = {
         "page": page,
@@ -73,12 +75,11 @@ def index(request: HttpRequest) -> HttpResponseBase:
         "legend": LEGEND,
         "marks": MARKS,
         "tiles_known": bool(page.facets),
-        "running": [run for run in runs if run.state != State.FAILED],
-        "failed": [
-            run
-            for run in runs
-            if run.state == State.FAILED and run.recipe.versions.get(queries.PACKAGE) not in page.surveyed
-        ][:3],
+        "running": under_way[:MOST_NOTICES],
+        "more_running": len(under_way[MOST_NOTICES:]),
+        "failed": [run for run in failed if run.recipe.versions.get(queries.PACKAGE) not in page.surveyed][
+            :MOST_NOTICES
+        ],
         "survey_form": SurveyForm(initial={"arch": page.selection.arch}) if _may_operate(request) else None,
         "query": {name: form.querystring(format=name, view=None, cell=None) for name in ("csv", "json")},
         "without_cell": form.querystring(cell=None),

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from benchapp.catalog.models import Release
 from benchapp.people.models import Role, User
-from benchapp.runs.models import Run
+from benchapp.runs.models import Job, Run, State
+from benchapp.runs.requests import SWEEP_PRIORITY, request_exploration, request_survey
 from benchapp.tiles import queries
 from benchapp.tiles.exports import PIECE_CHARACTERS
 from benchapp.tiles.models import EvidenceLog, Tile, Verdict
@@ -52,6 +53,24 @@ def test_the_page_opens_with_the_newest_surveyed_release_in_words(client, survey
     assert "In 0.6.10, 12 of 15 variants fit; two miss by 1,024 B; one is a candidate" in page
     page = client.get("/tiles/?version=0.6.3").content.decode()
     assert "In 0.6.3, 14 of 16 variants fit; two miss by 1,024 B." in page
+
+
+def test_runs_under_way_are_named_by_what_they_do_and_many_are_counted(client, surveyed):
+    asked_by = {"user": None, "source": Job.Source.COMMAND}
+    request_survey("0.7.0", "sm120", tier="full", **asked_by)
+    request_exploration("0.7.0", "sm120", **asked_by)
+    for version in ("0.7.1", "0.7.2", "0.7.4"):
+        request_survey(version, "sm120", priority=SWEEP_PRIORITY, **asked_by)
+    failed, _ = request_survey("0.5.0", "sm120", **asked_by)
+    Run.objects.filter(pk=failed.pk).update(state=State.FAILED, failure="The disk became full.")
+    with at_most(15):
+        page = client.get("/tiles/")
+    said = page.content.decode()
+    assert [run.job.title for run in page.context["running"]] == [
+        f"Tile survey of FlashInfer {version} on SM120" for version in ("0.7.1", "0.7.2", "0.7.4")
+    ]
+    assert "Tile survey of FlashInfer 0.7.1 on SM120 is queued" in said and "2 more are waiting" in said
+    assert "Tile survey of FlashInfer 0.5.0 on SM120 failed: The disk became full." in said
 
 
 def test_versions_stand_in_release_order_with_their_cutlass_above(client, surveyed):
