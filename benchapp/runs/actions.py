@@ -53,7 +53,10 @@ class Request:
 def request_run(
     request: Request, *, user: User | None, source: Job.Source, waits_for: Run | None = None
 ) -> tuple[Run, bool]:
-    """Queue a run and wake its queue. Returns (run, created); an equal run under way is not asked twice."""
+    """Queue a run and wake its queue. Returns (run, created); an equal run under way is not asked twice.
+
+    Whoever needs it sooner than it was asked for takes its priority along.
+    """
     identity = digest(
         {"kind": request.kind, "versions": request.versions, "params": request.params, "queue": request.queue}
     )
@@ -64,11 +67,13 @@ def request_run(
     same = Run.objects.filter(
         kind=request.kind, queue=request.queue, recipe=recipe, params=request.params, state__in=ACTIVE
     ).first()
-    if same is not None:
-        return same, False
     priority = request.priority
     if priority is None:
         priority = 0 if source == Job.Source.FIRST_START else 10
+    if same is not None:
+        if Run.objects.filter(pk=same.pk, priority__lt=priority).update(priority=priority):
+            broker.wake([same.queue])
+        return same, False
     job = Job.objects.create(title=request.title, source=source, requested_by=user)
     run = Run.objects.create(
         job=job,

@@ -15,7 +15,7 @@ from benchapp.people.models import User
 from benchapp.runs import actions
 from benchapp.runs.actions import Beat, Request
 from benchapp.runs.models import Attempt, Document, Job, Run, State
-from benchapp.runs.requests import DEEP_PRIORITY, request_exploration, request_survey
+from benchapp.runs.requests import DEEP_PRIORITY, SWEEP_PRIORITY, request_exploration, request_survey
 from tests.tiles.surveys import survey, variant
 from workers.execute import survey_arguments
 
@@ -47,6 +47,23 @@ def test_a_background_run_goes_on_while_nobody_needs_the_host():
     run = deep()
     assert claimed("build", BUILDER).pk == run.pk
     assert actions.beat(run.pk, 1) is Beat.CONTINUE
+
+
+def test_a_background_run_that_somebody_asks_for_is_in_the_background_no_longer():
+    swept = request_survey("0.7.4", "sm120", user=None, source=Job.Source.COMMAND, priority=SWEEP_PRIORITY)[0]
+    claimed("build", BUILDER)
+    gemm()
+    claimed("cpu", BENCHER)
+    assert actions.beat(swept.pk, 1) is Beat.YIELD
+    asked, created = request_survey("0.7.4", "sm120", user=None, source=Job.Source.PERSON)
+    assert (asked.pk, created) == (swept.pk, False)
+    assert actions.beat(swept.pk, 1) is Beat.CONTINUE
+
+
+def test_a_sweep_holds_up_nothing_that_somebody_asked_for():
+    asked = types()
+    request_survey("0.7.4", "sm120", user=None, source=Job.Source.COMMAND, priority=SWEEP_PRIORITY)
+    assert Run.objects.get(pk=asked.pk).priority == 10
 
 
 def test_a_measurement_on_the_same_host_makes_it_yield_and_keeps_it_away():
