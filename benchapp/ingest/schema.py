@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from packaging.version import InvalidVersion, Version
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -19,6 +20,7 @@ from pydantic import (
 )
 
 from benchapp.catalog.versions import PATTERN
+from benchapp.tiles import families
 from workers.bench import document as doc
 
 #: Earliest and latest (relative to now) moment a measurement may claim.
@@ -38,7 +40,12 @@ Arch = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,12}$")]
 Seconds = Annotated[float, Field(ge=0, le=1e7)]
 #: One call takes at least a picosecond: a rate computed from it stays a number.
 CallTime = Annotated[float, Field(ge=1e-12, le=1e7)]
-Moment = Annotated[AwareDatetime, Field(ge=EPOCH, le=dt.datetime(2100, 1, 1, tzinfo=dt.UTC))]
+#: In UTC, wherever its clock stood: moments are kept as text too, and compared as such.
+Moment = Annotated[
+    AwareDatetime,
+    Field(ge=EPOCH, le=dt.datetime(2100, 1, 1, tzinfo=dt.UTC)),
+    AfterValidator(lambda moment: moment.astimezone(dt.UTC)),
+]
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Value = Annotated[str, StringConstraints(max_length=200)]
 Number = Annotated[float, Field(ge=0, le=1e18)]
@@ -141,6 +148,13 @@ class Listing(Strict):
         tuple[tuple[Annotated[int, Field(ge=1, le=2)], Annotated[int, Field(ge=0, le=100_000)]], ...],
         Field(max_length=1_000),
     ] = ()
+
+    @property
+    def variant(self) -> tuple[object, ...]:
+        """What makes it the same variant; a document lists each once."""
+        return (
+            self.family, self.inputs, self.tile, self.cluster, self.fusion, self.swap_ab, self.schedule
+        )  # fmt: skip
 
     @model_validator(mode="after")
     def _offered(self) -> Listing:
@@ -246,6 +260,17 @@ class Document(Strict):
             )
         if self.listings and (self.kind != "tiles" or "flashinfer" not in self.stack):
             raise ValueError("listings belong to a document of kind tiles with stack.flashinfer")
+        package = families.spoken_of(self.stack)
+        stray = {item.family for item in self.evidence if families.package(item.family) != package}
+        if stray:
+            raise ValueError(
+                f"evidence of {min(stray)} belongs to a release of "
+                f"{families.package_label(families.package(min(stray)))}, and the stack names one of "
+                f"{families.package_label(package)}"
+            )
+        variants = [item.variant for item in self.listings]
+        if len(variants) != len(set(variants)):
+            raise ValueError("listings name one variant twice")
         ids = [(item.family, item.inputs, *tactic) for item in self.listings for tactic in item.tactics]
         if len(ids) != len(set(ids)):
             raise ValueError("listings give one tactic id to two variants")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from benchapp.people.models import AuditEntry
 from benchapp.runs import partitions
 from benchapp.runs.actions import receive
 from benchapp.runs.models import Document, Latest, Measurement, Sample
+from benchapp.tiles.models import Listing
 from tests.ingest.documents import body, fields, gemm, measurement
 from tests.querycount import at_most
+from tests.tiles.listed import FROM_0_6_8, UNTIL_0_6_7, listed_survey
 from workers.bench import document as bench
 
 pytestmark = pytest.mark.django_db
@@ -152,3 +155,15 @@ def test_every_recorded_document_is_accepted(path: Path):
     assert new
     assert row.state == Document.State.ACCEPTED, row.fault
     assert json.loads(bytes(row.body))["schema_version"] == bench.SCHEMA_VERSION
+
+
+def test_the_lists_of_a_release_are_those_of_its_newest_survey_wherever_the_clocks_stood():
+    newer = listed_survey("0.6.3", "4.2.1", UNTIL_0_6_7)  # finished at 10:03 in UTC
+    older = dataclasses.replace(
+        listed_survey("0.6.3", "4.2.1", FROM_0_6_8),
+        started_at="2026-11-01T18:00:00+09:00",
+        finished_at="2026-11-01T18:03:00+09:00",
+    )
+    take_in(body(newer))
+    take_in(body(older))
+    assert set(Listing.objects.values_list("m", "n", "k")) == set(UNTIL_0_6_7)

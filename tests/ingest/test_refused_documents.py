@@ -24,6 +24,8 @@ from benchapp.ingest.actions import Unreadable, ingest, ingest_file
 from benchapp.runs.actions import Request, claim, deliver, receive, request_run
 from benchapp.runs.models import Document, Job, Measurement, Run, State
 from tests.ingest.documents import body, broken, gemm, measurement
+from tests.tiles.listed import UNTIL_0_6_7, listed_survey
+from tests.tiles.surveys import IN_0_6_3, findings_of, survey
 from workers.bench.document import Finding, Target
 
 pytestmark = pytest.mark.django_db
@@ -104,6 +106,24 @@ def test_evidence_of_something_that_is_no_version_is_refused(version: str):
     row = take_in(body(document))
     assert row.state == Document.State.REJECTED
     assert "stack.flashinfer" in row.fault or row.fault.startswith("stack.")
+
+
+def test_evidence_of_a_family_that_the_release_cannot_hold_is_refused():
+    ours = findings_of(IN_0_6_3[:1])
+    row = take_in(body(dataclasses.replace(survey("0.6.3", "4.2.1", ours), stack={"cutlass": "4.2.1"})))
+    assert row.fault == (
+        "document: evidence of moe_grouped_gemm belongs to a release of FlashInfer, and the stack names one "
+        "of CUTLASS"
+    )
+    explored = [dataclasses.replace(finding, family="explored_gemm") for finding in ours]
+    assert "belongs to a release of CUTLASS" in take_in(body(survey("0.6.3", "4.2.1", explored))).fault
+
+
+def test_a_variant_that_is_listed_twice_is_refused_in_a_sentence():
+    document = listed_survey("0.6.3", "4.2.1", UNTIL_0_6_7)
+    again = dataclasses.replace(document.listings[0], tactics=(), instantiated=False)
+    row = take_in(body(dataclasses.replace(document, listings=(*document.listings, again))))
+    assert row.fault == "document: listings name one variant twice"
 
 
 @pytest.mark.parametrize(
