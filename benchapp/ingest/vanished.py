@@ -13,7 +13,7 @@ from benchapp.ingest import schema
 from benchapp.ingest.identities import release_of
 from benchapp.tiles import families
 from benchapp.tiles.diff import Change, Delta, compare, losses
-from benchapp.tiles.entries import entries
+from benchapp.tiles.entries import Entry, entries
 from benchapp.tiles.queries import PACKAGE, Selection, surveyed_releases
 from benchapp.tiles.words import listed
 from benchapp.web.templatetags.units import operands
@@ -52,12 +52,17 @@ def _neighbours(releases: Sequence[Release], release: Release) -> Iterable[tuple
     return [pair for pair in itertools.pairwise(releases) if release in pair]
 
 
+def _looked_at(found: Iterable[Entry]) -> bool:
+    """Whether a survey found any of these; others' files are not whole."""
+    return any(entry.listing or entry.variant.source != "imported" for entry in found)
+
+
 def _compare(selections: Sequence[Selection], before: Release, after: Release) -> bool:
     lost: dict[str, Delta] = {}
     for selection in selections:
         sides = entries(selection, [before, after])
         # types that one side's survey did not look at are not known to be gone
-        if before.pk not in sides or after.pk not in sides:
+        if not all(_looked_at(sides.get(release.pk, {}).values()) for release in (before, after)):
             continue
         for delta in losses(compare(sides[before.pk], sides[after.pk])):
             lost.setdefault(f"{operands(selection.inputs)} {delta.key.name}", delta)

@@ -81,6 +81,15 @@ def test_what_others_files_say_makes_nothing_vanish():
     assert told() == []
 
 
+def test_others_files_beside_a_survey_of_other_types_make_nothing_vanish():
+    mxfp8 = [dataclasses.replace(f, inputs="mxfp8xmxfp4") for f in findings_of(IN_0_6_3)]
+    theirs = [dataclasses.replace(f, source="imported", tier=None) for f in mxfp8[:1]]
+    store(survey("0.6.4", "4.2.1", findings_of(IN_0_6_3), day=1))
+    store(survey("0.6.4", "4.2.1", theirs, day=2))
+    store(survey("0.6.3", "4.2.1", [*findings_of(IN_0_6_3), *mxfp8], day=3))
+    assert told() == []
+
+
 def test_kernels_of_our_own_are_no_survivors_of_a_release():
     rescues = [dataclasses.replace(f, family="moe_grouped_gemm_rescue") for f in findings_of(IN_0_6_3)]
     store(survey("0.6.3", "4.2.1", rescues, day=1))
