@@ -146,14 +146,13 @@ def sha256(body: bytes) -> str:
 
 
 def release(text: str, package: str) -> str:
-    """A version as releases are named here, without a local part ("+cu130"). Raises ImportFault."""
+    """A version as releases are named here: "0.6.3" for "v0.6.3" and "0.6.3+cu130". Raises ImportFault."""
     try:
-        Version(text[:80])
+        return Version(text[:80]).public
     except InvalidVersion:
         raise ImportFault(
             f"{printable(text, 40)!r} is no version of {package}; expected one such as 0.6.3"
         ) from None
-    return text.partition("+")[0].strip()
 
 
 def agreed_version(package: str, claimed: str | None, found: str | None, where: str) -> str:

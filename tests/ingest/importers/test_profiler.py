@@ -146,6 +146,11 @@ def test_faults_are_one_sentence(tmp_path: Path):
     assert "built for sm100, sm120: name one with --gpu" in fault(tmp_path, both)
 
 
+def test_a_tag_of_cutlass_is_the_release_of_that_version(tmp_path: Path):
+    good = profiled((operation(), "passed", "success"))
+    assert imported(tmp_path, good, Claims(stack={"cutlass": "v4.2.1"})).stack == {"cutlass": "4.2.1"}
+
+
 @pytest.mark.skipif(not SAMPLE.exists(), reason="needs the public sample beside the checkout")
 def test_a_real_file_of_a_kernel_before_3x_is_told_and_not_stored():
     with pytest.raises(ImportFault, match=r"1 row whose operation is no CUTLASS 3\.x GEMM"):
