@@ -14,12 +14,14 @@ from benchapp.tiles.fates import Fate
 from benchapp.tiles.keys import Key
 from benchapp.tiles.listings import Listed
 from benchapp.tiles.matrix import severity
-from benchapp.tiles.models import Stage, Verdict
+from benchapp.tiles.models import Stage, Tile, Verdict
 from benchapp.tiles.queries import MOST_TOLD, Column, Narrow, Selection, row_order, tiles_of
 from benchapp.tiles.words import listed, signed, stages
 
 #: So many variants of a tile are drawn glyph by glyph; more are counted.
 MOST_GLYPHS = 6
+#: A grid holds no more places; tiles that share few extents would make millions of them.
+MOST_PLACES = 10_000
 _KIND_ORDER = ("device", "full", "body", "types", "imported", "sources")
 
 
@@ -91,7 +93,7 @@ def grid(
     found = tiles_of(selection, narrow)
     tiles = list(found[: MOST_TOLD + 1])
     total = found.count() if len(tiles) > MOST_TOLD else len(tiles)
-    tiles = tiles[:MOST_TOLD]
+    tiles = _drawable(tiles[:MOST_TOLD])
     verdicts = {
         verdict.tile_id: verdict
         for verdict in Verdict.objects.filter(
@@ -127,6 +129,18 @@ def grid(
         known[here - 1] if here else "",
         known[here + 1] if here is not None and here + 1 < len(known) else "",
     )
+
+
+def _drawable(tiles: list[Tile]) -> list[Tile]:
+    """As many tiles, in their order, as a grid of MOST_PLACES has places for."""
+    rows: set[tuple[int, int]] = set()
+    ns: set[int] = set()
+    for at, tile in enumerate(tiles):
+        rows.add((tile.k, tile.m))
+        ns.add(tile.n)
+        if len(rows) * len(ns) > MOST_PLACES:
+            return tiles[:at]
+    return tiles
 
 
 def _place(
