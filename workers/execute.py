@@ -182,10 +182,13 @@ def survey_arguments(run: Run) -> list[str]:
     """What the bench of tiles is told."""
     cache = settings.HOME / "cache"
     cache.mkdir(parents=True, exist_ok=True)
-    tier = run.params.get("tier")
+    asked = run.params
     return [
-        run.params.get("task", "tiles"), "--flashinfer", run.recipe.versions["flashinfer"],
-        "--arch", run.params["arch"], "--cache", str(cache), *(("--tier", tier) if tier else ()),
+        asked.get("task", "tiles"), "--flashinfer", run.recipe.versions["flashinfer"],
+        "--arch", asked["arch"], "--cache", str(cache),
+        *(("--tier", asked["tier"]) if "tier" in asked else ()),
+        *(("--full", str(asked["full"])) if "full" in asked else ()),
+        *(("--rescue",) if "rescue" in asked else ()),
     ]  # fmt: skip
 
 

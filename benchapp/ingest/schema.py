@@ -258,6 +258,8 @@ class Document(Strict):
             raise ValueError(
                 "evidence needs stack.flashinfer (or stack.cutlass), the version it speaks of, such as 0.6.3"
             )
+        if self.evidence and not _is_release(self.stack.get("cutlass", "0")):
+            raise ValueError("stack.cutlass is no version, expected one such as 4.2.1")
         if self.listings and (self.kind != "tiles" or "flashinfer" not in self.stack):
             raise ValueError("listings belong to a document of kind tiles with stack.flashinfer")
         package = families.spoken_of(self.stack)

@@ -14,10 +14,13 @@ from benchapp.runs.models import Job, Run
 from workers.bench.document import Tier
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
+from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
 #: The torch of CPU benchmarks.
 CPU_TORCH = "2.13.0"
 LONGEST_VERSION = 40
+#: Whole compiles that one exploration may ask for.
+MOST_FULL = 20
 #: Background work: a sweep over releases takes most of an hour, an exploration minutes, full compiles hours.
 SWEEP_PRIORITY, EXPLORE_PRIORITY, DEEP_PRIORITY = -2, -5, -10
 
@@ -77,19 +80,37 @@ def request_survey(
 
 
 def request_exploration(
-    version: str, arch: str, *, user: User | None, source: Job.Source
+    version: str,
+    arch: str,
+    *,
+    user: User | None,
+    source: Job.Source,
+    full: int = 0,
+    rescue: bool = False,
 ) -> tuple[Run, bool]:
     """Ask which tiles that no release ships would fit, by the CUTLASS of a FlashInfer version.
 
-    Returns (run, created). Raises ValidationError.
+    The `full` most promising are compiled whole too, a minute or two each. With `rescue` it asks which of
+    the release's own kernels that overflow would fit with one stage less. Returns (run, created). Raises
+    ValidationError.
     """
-    version, arch = clean_version(version), clean_arch(arch)
+    version = clean_version(version)
+    if arch not in EXPLORED_ARCHES:
+        raise ValidationError(f"{arch[:20]!r} is not explored; expected {', '.join(EXPLORED_ARCHES)}.")
+    if not 0 <= full <= MOST_FULL:
+        raise ValidationError(f"{full} is not a number of whole compiles; expected 0 to {MOST_FULL}.")
+    if full and rescue:
+        raise ValidationError("A rescue compiles nothing whole: expected either one.")
+    what = "Stage rescues of" if rescue else "Exploration of tiles with the CUTLASS of"
+    params: dict[str, Any] = {"arch": arch, "task": "explore"}
+    params |= {"rescue": True} if rescue else {}
+    params |= {"full": full} if full else {}
     request = Request(
         kind=Run.Kind.TILES,
-        title=f"Exploration of tiles with the CUTLASS of FlashInfer {version} on {arch.upper()}",
+        title=f"{what} FlashInfer {version} on {arch.upper()}",
         queue=BUILD_QUEUE,
         versions={"flashinfer": version},
-        params={"arch": arch, "task": "explore"},
+        params=params,
         target=_arch_target(arch),
         priority=EXPLORE_PRIORITY,
     )

@@ -21,6 +21,7 @@ from benchapp.tiles.history_views import below
 from benchapp.tiles.matrix import matrix
 from benchapp.tiles.models import EvidenceLog
 from benchapp.tiles.page import Page
+from benchapp.tiles.provenance import only_recorded
 
 #: Runs under way, and failed ones, that the page names one by one.
 MOST_NOTICES = 3
@@ -95,7 +96,11 @@ def _of_view(page: Page, *, only_changes: bool) -> dict[str, Any]:
     """What one view shows below the filters."""
     if page.view == "funnel":
         return {"summary": page.summary(), **funnel.context(page.selection, page.releases, page.focus)}
-    context: dict[str, Any] = {"summary": page.summary(), "why_not": page.why_not()}
+    context: dict[str, Any] = {
+        "summary": page.summary(),
+        "why_not": page.why_not(),
+        "recorded": only_recorded(page.selection.arch, page.package) & page.surveyed,
+    }
     if page.view == "grid":
         found = grid(
             page.selection,

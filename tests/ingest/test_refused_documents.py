@@ -119,6 +119,12 @@ def test_evidence_of_a_family_that_the_release_cannot_hold_is_refused():
     assert "belongs to a release of CUTLASS" in take_in(body(survey("0.6.3", "4.2.1", explored))).fault
 
 
+@pytest.mark.parametrize("cutlass", ["x", "9" * 41, "4.2.1\r=1+1"])
+def test_evidence_on_a_cutlass_that_is_no_version_is_refused(cutlass: str):
+    row = take_in(body(survey("0.6.3", cutlass, findings_of(IN_0_6_3[:1]))))
+    assert row.fault == "document: stack.cutlass is no version, expected one such as 4.2.1"
+
+
 def test_a_variant_that_is_listed_twice_is_refused_in_a_sentence():
     document = listed_survey("0.6.3", "4.2.1", UNTIL_0_6_7)
     again = dataclasses.replace(document.listings[0], tactics=(), instantiated=False)

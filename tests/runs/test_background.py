@@ -210,17 +210,45 @@ def test_a_file_asks_for_nothing(following: None):
 def test_the_commands_ask_for_a_tier_and_for_an_exploration():
     call_command("survey", "--flashinfer", "0.6.3", "--arch", "sm120", "--tier", "full")
     call_command("explore", "--flashinfer", "0.6.3", "--arch", "sm120")
+    call_command("explore", "--flashinfer", "0.6.3", "--arch", "sm120", "--full", "2")
+    call_command("explore", "--flashinfer", "0.6.3", "--arch", "sm120", "--rescue")
     asked = [run.params for run in Run.objects.order_by("id")]
-    assert asked == [{"arch": "sm120", "tier": "full"}, {"arch": "sm120", "task": "explore"}]
+    assert asked == [
+        {"arch": "sm120", "tier": "full"},
+        {"arch": "sm120", "task": "explore"},
+        {"arch": "sm120", "task": "explore", "full": 2},
+        {"arch": "sm120", "task": "explore", "rescue": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arch", "options", "said"),
+    [
+        ("sm90", {}, "'sm90' is not explored; expected sm120, sm121"),
+        ("sm120", {"full": 21}, "21 is not a number of whole compiles; expected 0 to 20"),
+        ("sm120", {"full": -1}, "-1 is not a number"),
+        ("sm120", {"full": 1, "rescue": True}, "expected either one"),
+    ],
+)
+def test_an_exploration_that_cannot_be_is_refused(arch: str, options: dict[str, Any], said: str):
+    with pytest.raises(ValidationError, match=said):
+        request_exploration("0.6.3", arch, user=None, source=Job.Source.COMMAND, **options)
+    assert not Run.objects.exists()
 
 
 def test_the_bench_is_told_what_was_asked_for():
     exploration, _ = request_exploration("0.6.3", "sm120", user=None, source=Job.Source.COMMAND)
+    whole, rescue = (
+        request_exploration("0.6.3", "sm120", user=None, source=Job.Source.COMMAND, **options)[0]
+        for options in ({"full": 2}, {"rescue": True})
+    )
     where = ["--flashinfer", "0.6.3", "--arch", "sm120", "--cache"]
     for run, command, more in (
         (types("0.6.3"), "tiles", []),
         (deep(), "tiles", ["--tier", "full"]),
         (exploration, "explore", []),
+        (whole, "explore", ["--full", "2"]),
+        (rescue, "explore", ["--rescue"]),
     ):
         arguments = survey_arguments(run)
         assert [arguments[0], *arguments[1:6], *arguments[7:]] == [command, *where, *more]

@@ -124,8 +124,8 @@ def survey(version, cutlass, findings, *, arch="sm120", day=1, listings=()):
     )
 
 
-def store(document: Document) -> Row:
-    row, _ = receive(document.dumps().encode(), origin=Row.Origin.FILE, name="test.json")
+def store(document: Document, *, origin: Row.Origin = Row.Origin.FILE) -> Row:
+    row, _ = receive(document.dumps().encode(), origin=origin, name="test.json")
     stored = ingest(row.pk)
     assert stored.state == Row.State.ACCEPTED, stored.fault
     return stored

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from workers.bench.document import Document, Progress
 from workers.bench.tiles.explorer import run as explorer
+from workers.bench.tiles.explorer import space
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--flashinfer", required=True, metavar="VERSION", help="whose bundled CUTLASS is explored, e.g. 0.6.3"
     )
-    parser.add_argument("--arch", required=True, help=f"one of {', '.join(explorer.ARCHES)}")
+    parser.add_argument("--arch", required=True, help=f"one of {', '.join(space.ARCHES)}")
     parser.add_argument(
         "--cache",
         type=Path,

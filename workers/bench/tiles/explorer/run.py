@@ -23,7 +23,6 @@ from workers.bench.tiles.survey import capped, default_jobs
 from workers.bench.tiles.toolchain import Toolchain
 
 #: whose builders the kernels' text names
-ARCHES = ("sm120", "sm121")
 # Shares of the whole, in percent, so that the total is known from the start.
 _READY, _TYPES, _ALL = 10, 80, 100
 
@@ -151,9 +150,10 @@ def prepared(
     progress: Progress,
 ) -> Iterator[Bench]:
     version, arch = versions.normalise(flashinfer), arches.find(arch_name)
-    if arch.name not in ARCHES:
+    if arch.name not in space.ARCHES:
         raise BenchError(
-            "unknown_arch", f"The explorer builds kernels for {' and '.join(ARCHES)} only, not {arch.name}."
+            "unknown_arch",
+            f"The explorer builds kernels for {' and '.join(space.ARCHES)} only, not {arch.name}.",
         )
     cache = Cache(cache_folder)
     with cache.scratch() as scratch:

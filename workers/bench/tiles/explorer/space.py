@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+ARCHES = ("sm120", "sm121")
 _INPUTS = {"nvfp4xnvfp4": ("Nvfp4", "Nvfp4"), "mxfp8xmxfp4": ("Mxfp8", "Mxfp4")}
 _SCHEDULES = {"cooperative": "Cooperative", "pingpong": "Pingpong", "auto": "Auto"}
 
