@@ -70,6 +70,18 @@ def test_tactics_are_counted_as_the_release_counts_them(version: str):
     assert (found.count(1), found.count(2)) == expected
 
 
+@pytest.mark.parametrize("version", VERSIONS[:3])
+def test_before_0_5_3_operands_are_always_swapped_and_all_fits(version: str):
+    fitting = {
+        (finding.tile, finding.fusion, finding.swap_ab)
+        for finding in survey(version).evidence
+        if (finding.family, finding.stage, finding.passed) == ("moe_grouped_gemm", "fits", True)
+    }
+    tiles = ((128, 128, 128), (128, 128, 256), (128, 256, 128), (256, 128, 128))
+    assert fitting == {(tile, "none", True) for tile in tiles}
+    assert overflowing(version) == set()
+
+
 @pytest.mark.parametrize("version", VERSIONS[3:])
 def test_only_finalize_without_swap_on_the_two_big_tiles_overflows(version: str):
     assert overflowing(version) == {

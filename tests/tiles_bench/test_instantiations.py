@@ -52,13 +52,13 @@ def test_any_text_parses(text: str) -> None:
     instantiations.parse("a.cu", text, "Sm120")
 
 
-def test_the_macro_of_before_0_5_3_is_read() -> None:
+def test_the_macro_of_before_0_5_3_is_read_and_means_swapped_operands() -> None:
     text = (
         "INSTANTIATE_TMA_WARP_SPECIALIZED_MOE_GEMM(Sm120, SafeFP4, SafeFP4, half,\n"
         "EpilogueOpDefault, NONE, 128, 256, 128, 1, 1, 1, false, false);\n"
     )
     (one,) = instantiations.parse("a.cu", text, "Sm120").instantiations
-    assert str(one.variant.form) == "nvfp4xnvfp4 128x256x128 none"
+    assert str(one.variant.form) == "nvfp4xnvfp4 128x256x128 none swap_ab"
 
 
 def test_a_schedule_names_its_epilogue_its_cluster_and_sm103() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 _MACRO = re.compile(r"\bINSTANTIATE_TMA_WARP_SPECIALIZED_MOE_GEMM\s*\(([^()]*)\)\s*;")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TEMPLATE = re.compile(r"^\s*template\s+void\b", re.MULTILINE)
-# before 0.5.3 without the epilogue's schedule, dynamic clusters and swapped operands
+# before 0.5.3 without the epilogue's schedule, dynamic clusters and a choice of operands: always swapped
 _ARGUMENTS, _ARGUMENTS_BEFORE_0_5_3 = 17, 14
 
 _ELEMENTS = {
@@ -164,7 +164,7 @@ def schedule_word(schedule: str, *, dynamic: bool, tag: str) -> str:
 
 def _variant(arguments: list[str], tags: Collection[str]) -> Variant | None:
     if len(arguments) == _ARGUMENTS_BEFORE_0_5_3:
-        arguments = [*arguments[:4], "void", *arguments[4:13], "false", arguments[13], "false"]
+        arguments = [*arguments[:4], "void", *arguments[4:13], "false", arguments[13], "true"]
     if len(arguments) != _ARGUMENTS or arguments[0] not in tags:
         return None
     activation, weight, output, schedule, _, fusion = arguments[1:7]

@@ -85,7 +85,7 @@ template <typename Arch, typename T, typename WeightType, typename OutputType, t
           typename ClusterShape, bool IsMXFPX, bool BIAS>
 void tma_warp_specialized_generic_moe_gemm_kernelLauncher(TmaWarpSpecializedGroupedGemmInput, int, int,
                                                           cudaStream_t, int*, size_t*) {
-  tilewatch::write_down<Arch, TileShape, ClusterShape, void>(int(FUSION), IsMXFPX, false, false);
+  tilewatch::write_down<Arch, TileShape, ClusterShape, void>(int(FUSION), IsMXFPX, false, true);
 }
 
 }  // namespace tensorrt_llm::kernels::cutlass_kernels

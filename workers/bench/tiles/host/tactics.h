@@ -10,8 +10,8 @@
 //   `reached ARCH M N K CLUSTER_M CLUSTER_N CLUSTER_K SCHEDULE FUSION MX DYNAMIC SWAP`;
 // an offer's fields before it: TILE_M TILE_N K_BYTES CLUSTER_M CLUSTER_N CLUSTER_K SM EPILOGUE DYNAMIC FUSION SWAP.
 //
-// Before 0.5.3 (TILEWATCH_ONE_LIST) both GEMMs shared one list without fusion and swapped operands, and a tile's
-// enum did not tell its extents: those are known of a tile that is dispatched, else written as 0.
+// Before 0.5.3 (TILEWATCH_ONE_LIST) both GEMMs shared one list without fusion, operands were always swapped, and a
+// tile's enum did not tell its extents: those are known of a tile that is dispatched, else written as 0.
 #pragma once
 
 #include <fstream>
@@ -127,7 +127,7 @@ void offers(char const* name, int sm) {
       else write_shape(config.tile_config_sm100);
       write_shape(config.cluster_shape);
 #ifdef TILEWATCH_ONE_LIST
-      bool const finalize = false, dynamic = false, swap = false;
+      bool const finalize = false, dynamic = false, swap = true;
 #else
       bool const finalize = config.epilogue_fusion_type == Config::EpilogueFusionType::FINALIZE;
       bool const dynamic = config.dynamic_cluster_shape != extensions::ClusterShape::Undefined;
