@@ -21,29 +21,28 @@ SURVEYED_ARCH = "sm120"
 SUITE = "cpu-smoke"
 
 
-def ask() -> list[Run]:
-    """Ask for the first survey and benchmark, one after the other, and take in the recorded results.
-
-    Idempotent: what an earlier start asked for is returned as it is.
-    """
-    runs = _first_runs()  # before what is recorded, so that a worker is on its way meanwhile
+def take_recorded() -> None:
+    """Take in the recorded results. What an earlier start took in stays as it is."""
     for path in sorted(RECORDED.iterdir()):
         document, new = ingest_file(path, origin=Document.Origin.RECORDED)
         if new and document.state == Document.State.REJECTED:
             logger.error("recorded result %s was refused: %s", path.name, document.fault)
-    return runs
 
 
-def _first_runs() -> list[Run]:
-    with transaction.atomic():
-        lock("first_jobs")
-        runs = list(Run.objects.filter(job__source=Job.Source.FIRST_START).order_by("id"))
-        if runs:
-            return runs
-        source = Job.Source.FIRST_START
-        survey, _ = request_survey(SURVEYED_FLASHINFER, SURVEYED_ARCH, user=None, source=source)
-        benchmark, _ = request_cpu_gemm(SUITE, user=None, source=source, waits_for=survey)
-        return [survey, benchmark]
+@transaction.atomic
+def ask() -> list[Run]:
+    """Ask for the first survey and benchmark, one after the other.
+
+    Idempotent: what an earlier start asked for is returned as it is.
+    """
+    lock("first_jobs")
+    runs = list(Run.objects.filter(job__source=Job.Source.FIRST_START).order_by("id"))
+    if runs:
+        return runs
+    source = Job.Source.FIRST_START
+    survey, _ = request_survey(SURVEYED_FLASHINFER, SURVEYED_ARCH, user=None, source=source)
+    benchmark, _ = request_cpu_gemm(SUITE, user=None, source=source, waits_for=survey)
+    return [survey, benchmark]
 
 
 def result_line(run: Run) -> str:

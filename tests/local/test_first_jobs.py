@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from django.core.management import call_command
 
 from benchapp.alerts.models import Event
 from benchapp.ingest.actions import ingest
-from benchapp.local.first_jobs import RECORDED, ask
+from benchapp.local import first_jobs
+from benchapp.local.first_jobs import RECORDED, ask, take_recorded
 from benchapp.runs import actions
 from benchapp.runs.models import Document, Job, Run, State
 from tests.ingest.documents import body, gemm
@@ -29,6 +31,12 @@ def finish(run: Run, content: bytes) -> None:
 
 def surveyed() -> bytes:
     return body(survey("0.6.3", "4.2.1", itertools.chain.from_iterable(variant(*row) for row in IN_0_6_3)))
+
+
+@pytest.fixture
+def nothing_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spares a test the reading of what it says nothing about."""
+    monkeypatch.setattr(first_jobs, "RECORDED", tmp_path)
 
 
 def wait(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], Any]:
@@ -51,7 +59,7 @@ def test_two_jobs_are_asked_for_once_and_the_second_waits_for_the_first():
 
 
 def test_recorded_results_are_there_from_the_first_start_and_say_what_they_are():
-    ask()
+    take_recorded()
     recorded = Document.objects.filter(origin=Document.Origin.RECORDED)
     assert {row.name for row in recorded} == {path.name for path in RECORDED.iterdir()}
     for row in recorded:
@@ -60,6 +68,7 @@ def test_recorded_results_are_there_from_the_first_start_and_say_what_they_are()
     assert not Event.objects.exists()
 
 
+@pytest.mark.usefixtures("nothing_recorded")
 def test_one_line_a_job_and_a_good_end(capsys: pytest.CaptureFixture[str]):
     first, second = ask()
     finish(first, surveyed())
@@ -72,6 +81,7 @@ def test_one_line_a_job_and_a_good_end(capsys: pytest.CaptureFixture[str]):
     assert status is None
 
 
+@pytest.mark.usefixtures("nothing_recorded")
 def test_a_failed_job_is_said_and_ends_badly(capsys: pytest.CaptureFixture[str]):
     first, second = ask()
     actions.claim(first.queue, "w")
@@ -82,6 +92,7 @@ def test_a_failed_job_is_said_and_ends_badly(capsys: pytest.CaptureFixture[str])
     assert status == 1
 
 
+@pytest.mark.usefixtures("nothing_recorded")
 def test_a_job_that_stored_nothing_has_failed(capsys: pytest.CaptureFixture[str]):
     first, second = ask()
     finish(first, surveyed())

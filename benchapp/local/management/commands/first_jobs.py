@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from benchapp.local.first_jobs import ask, result_line
+from benchapp.local.first_jobs import ask, result_line, take_recorded
 from benchapp.runs.models import State
 from benchapp.runs.watch import wait_for
 
@@ -18,7 +18,8 @@ class Command(BaseCommand):
         parser.add_argument("--wait", action="store_true", help="wait for them and print one line a job")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        runs = ask()
+        runs = ask()  # first, so that a worker is on its way meanwhile
+        take_recorded()
         if not options["wait"]:
             return
         failed = False
