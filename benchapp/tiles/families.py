@@ -52,3 +52,8 @@ def spoken_of(stack: Container[str]) -> str:
 
 def package_label(package: str) -> str:
     return PACKAGES.get(package, package)
+
+
+def explored_like(family: str) -> list[str]:
+    """The explored families whose kernels are of the same kind: a dense one needs less than a grouped one."""
+    return ["explored_grouped_gemm" if family in OF_TWO_GEMMS else "explored_gemm"]

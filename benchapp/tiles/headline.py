@@ -170,8 +170,8 @@ def _depth(variants: Sequence[Variant]) -> str:
     ]
     if not on_device:
         return (
-            "No GPU has run these: the ladder ends at “fits” here, and whether they initialise, "
-            "run and compute correctly is open."
+            "No variant is known to have run on a GPU: the ladder ends at “fits” here, and whether they "
+            "initialise, run and compute correctly is open."
         )
     correct = sum(variant.stage == Stage.CORRECT for variant in on_device)
     tried = count(len(on_device)).capitalize()

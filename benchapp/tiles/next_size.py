@@ -102,6 +102,6 @@ def gain(inputs: str, area: int, variants: Iterable[Variant]) -> Iterator[str]:
     area_ = "twice" if more == 2 else f"{more:.3g} times"
     yield (
         f"What size buys: a {shape(big)} tile does {top[0]:.1f} MAC for each byte of operands, "
-        f"{shape(below)} does {bare:.1f}: {times:.2f} times as many for {area_} the area"
+        f"{times:.2f} times the {bare:.1f} of {shape(below)}, for {area_} the area"
         f"{with_scales}."
     )

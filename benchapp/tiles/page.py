@@ -144,7 +144,7 @@ class Page:
         bundled = self.release.cutlass if self.release else ""
         cutlass = next((r for r in self.every_release.get("cutlass", ()) if r.version == bundled), None)
         chosen = self.selection
-        return queries.fitting_in(cutlass, chosen.arch, chosen.inputs, sorted(families.NOT_SHIPPED))
+        return queries.fitting_in(cutlass, chosen.arch, chosen.inputs, families.explored_like(chosen.family))
 
     def opened(self, telling: str) -> str:
         """The address of what opens beside the view: of the cell asked for, else of the telling one."""

@@ -95,7 +95,7 @@ def _answer(largest: Sequence[Variant]) -> str:
     if fates <= {Fate.SURVIVED}:
         if any(variant.spills_heavily for variant in largest):
             return "Not shared memory: registers. The largest tiles fit and spill heavily."
-        return "Nothing stands in the way of the largest tiles it lists: all fit."
+        return "Nothing stands in the way of the largest tiles it dispatches: all fit."
     if not _fitting(largest):
         if fates == {Fate.OVERFLOW}:
             return "Shared memory: no variant of the largest tiles fits."

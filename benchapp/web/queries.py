@@ -17,9 +17,10 @@ from benchapp.runs.models import Document, Latest, Measurement, Run, State
 from benchapp.runs.queries import active_runs, etag, fastest, rate
 from benchapp.runs.ranking import RANKED_OUTCOMES
 from benchapp.runs.states import ACTIVE, FINAL
+from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING
 from benchapp.tiles.models import Verdict
-from benchapp.tiles.queries import FIRST_ARCH
+from benchapp.tiles.queries import FIRST_ARCH, FIRST_INPUTS
 from benchapp.trends import utilisation
 
 #: Older failures are history, to be found on the runs page.
@@ -141,23 +142,19 @@ class Fit:
 
 
 def newest_fit() -> Fit | None:
-    """Of the newest release that evidence speaks of, on FIRST_ARCH where there is any; None without any."""
-    pairs = Verdict.objects.values_list("tile__arch", "release__package", "release__version").distinct()
-    found = max(pairs, key=lambda pair: (pair[0] == FIRST_ARCH, version_order(pair[2])), default=None)
+    """The MoE's grouped GEMMs in the newest release known, on FIRST_ARCH where there is any; else None."""
+    of_moe = Verdict.objects.filter(tile__family=families.FIRST)
+    pairs = of_moe.values_list("tile__arch", "release__version").distinct()
+    found = max(pairs, key=lambda pair: (pair[0] == FIRST_ARCH, version_order(pair[1])), default=None)
     if found is None:
         return None
-    arch, package, version = found
+    arch, version = found
     by_inputs: dict[str, dict[tuple[object, ...], bool]] = defaultdict(dict)
     tried: dict[str, set[tuple[object, ...]]] = defaultdict(set)
     at: list[dt.datetime] = []
-    verdicts = Verdict.objects.filter(
-        tile__arch=arch, release__package=package, release__version=version
-    ).select_related("tile")
-    for verdict in verdicts:
+    for verdict in of_moe.filter(tile__arch=arch, release__version=version).select_related("tile"):
         tile = verdict.tile
-        variant = (
-            tile.family, tile.m, tile.n, tile.k, tile.cluster, tile.fusion, tile.swap_ab, tile.schedule
-        )  # fmt: skip
+        variant = (tile.m, tile.n, tile.k, tile.cluster, tile.fusion, tile.swap_ab, tile.schedule)
         fits = verdict.stage in FITTING
         by_inputs[tile.inputs][variant] = by_inputs[tile.inputs].get(variant, True) and fits
         if verdict.source == "device":
@@ -165,7 +162,7 @@ def newest_fit() -> Fit | None:
         at.append(verdict.found_at)
     counts = sorted(
         ((inputs, sum(fates.values()), len(fates)) for inputs, fates in by_inputs.items()),
-        key=lambda row: (-row[2], row[0]),
+        key=lambda row: (row[0] != FIRST_INPUTS, -row[2], row[0]),
     )
     inputs, fit, total = counts[0]
     return Fit(arch, version, inputs, fit, total, max(at), len(tried[inputs]), counts[1:])

@@ -44,7 +44,7 @@ def test_it_says_that_an_epilogue_overflows_and_not_the_tile():
         "or not (98,304 B at 3 stages) or with finalize · swap (74,752 B at 2 stages).",
         "Only finalize fusion without swap overflows.",
     )
-    assert said.beware[0].startswith("No GPU has run these: the ladder ends at “fits”")
+    assert said.beware[0].startswith("No variant is known to have run on a GPU: the ladder ends at “fits”")
     assert said.beware[1].startswith("More survivors do not mean more speed")
 
 

@@ -65,7 +65,7 @@ def test_0_6_3_on_sm120_leads_to_what_is_so():
     assert "operands (73,728 B in 3 stages), their scales (9,216 B) and the epilogue (16,896 B)" in said
     assert "Accumulators take none of it: they live in registers." in said
     assert "Generated files are the search space, not the survivors: all 16 variants" in said
-    assert "256×128 tile does 170.7 MAC for each byte of operands, 128×128 does 128.0: 1.33 times" in said
+    assert "256×128 tile does 170.7 MAC for each byte of operands, 1.33 times the 128.0 of 128×128" in said
     assert "303.4 against 227.6 FLOP/B" in said
     assert "More surviving tiles do not mean more speed" in said
 
@@ -106,7 +106,7 @@ def test_what_the_library_holds_and_never_offers_is_named():
 
 def test_where_all_fit_nothing_stands_in_the_way_but_spills_are_no_good_news():
     fitting = [variant for variant in in_0_6_3() if variant.fate is Fate.SURVIVED]
-    assert told(fitting).answer == "Nothing stands in the way of the largest tiles it lists: all fit."
+    assert told(fitting).answer == "Nothing stands in the way of the largest tiles it dispatches: all fit."
     spilling = [dataclasses.replace(variant, spill_store_bytes=2_920, tier="full") for variant in fitting]
     found = told(spilling)
     assert found.answer == "Not shared memory: registers. The largest tiles fit and spill heavily."

@@ -101,6 +101,17 @@ def test_variants_that_fit_are_counted_whatever_their_output_type(client):
     assert 'class="v">14 <span class="u">of 16 · FlashInfer 0.6.3' in page(client)
 
 
+def test_kernels_that_no_release_ships_are_not_counted_as_a_releases():
+    store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3)))
+    explored = [dataclasses.replace(f, family="explored_grouped_gemm") for f in findings_of(IN_0_6_3[:2])]
+    document = survey("0.6.3", "4.2.1", explored, day=2)
+    store(dataclasses.replace(document, stack={"cutlass": "4.5.0", "nvcc": "13.0.88"}))
+    dense = [dataclasses.replace(f, family="mm_fp4") for f in findings_of(IN_0_6_3[:1])]
+    store(survey("0.6.3", "4.2.1", dense, day=3))
+    fit = queries.newest_fit()
+    assert (fit.version, fit.fit, fit.total) == ("0.6.3", 14, 16)
+
+
 def test_whether_tiles_were_tried_on_a_device_is_said(client):
     one = variant(*IN_0_6_3[0])
     store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3), day=1))
