@@ -31,6 +31,7 @@ class Find:
     version: str
     family: str
     name: str
+    output: str
     stages: int | None
     need_bytes: int | None
     margin_bytes: int | None
@@ -74,6 +75,7 @@ def _find(verdict: Verdict) -> Find:
         verdict.release.version,
         families.label(verdict.tile.family),
         Key.of(verdict.tile).name,
+        verdict.tile.output,
         verdict.stages,
         need,
         None if need is None or limit is None else limit - need,
@@ -164,6 +166,7 @@ def context(arch: str, inputs: str, focus: str) -> dict[str, Any]:
         "untried_is_bundled": bool(explored and release and explored.version == release.cutlass),
         "untried": fits[:MOST_ROWS],
         "untried_total": len(fits),
+        "untried_tiles": len({(row.m, row.n, row.k) for row in fits}),
         "rescued": [_find(verdict) for verdict in rescued[:MOST_ROWS]],
         "rescued_total": rescued.count() if release else 0,
         "heavy_from": HEAVY_SPILL_BYTES,
