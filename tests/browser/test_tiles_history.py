@@ -22,7 +22,7 @@ def surveyed():
 
 def test_the_funnel_stacks_where_variants_ended(open_page, surveyed):
     page = open_page("/tiles/?view=funnel")
-    page.wait_for_function(CHART)
+    page.wait_for_function(f"() => {CHART}")
     drawn = page.evaluate(f"{CHART}.data.datasets.map((d) => [d.label, d.data.map((p) => p.y)])")
     assert drawn == [
         ["● fits", [14, 14]],
@@ -47,7 +47,7 @@ def test_sizes_open_below_the_matrix_and_draw_themselves(open_page, surveyed):
     page = open_page("/tiles/")
     assert page.locator("canvas").count() == 0
     page.locator("summary", has_text="Sizes over versions").click()
-    page.wait_for_function(f"document.querySelectorAll('canvas').length === 2 && {CHART}")
+    page.wait_for_function(f"() => document.querySelectorAll('canvas').length === 2 && {CHART}")
     assert page.locator(".later table tbody tr").first.inner_text().startswith("0.6.8")
     page.locator("summary", has_text="Worth trying").click()
     page.get_by_text("No tiles have been explored").wait_for()

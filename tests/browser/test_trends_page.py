@@ -24,7 +24,7 @@ def datasets(page):
 
 def test_a_sweep_its_roofline_and_a_failure_are_drawn(open_page, sweep):
     page = open_page("/trends/")
-    page.wait_for_function("Chart.getChart(document.querySelector('canvas'))")
+    page.wait_for_function("() => Chart.getChart(document.querySelector('canvas'))")
     drawn = {each["label"]: each for each in datasets(page)}
     assert set(drawn) == {"bf16, 2.11.0", "roofline bf16", "▲ failed"}
     assert drawn["▲ failed"] == {"label": "▲ failed", "line": False, "style": "triangle"}
@@ -39,14 +39,14 @@ def test_a_filter_changes_the_url_and_the_chart(open_page, sweep):
     page = open_page("/trends/")
     page.locator("select[name=metric]").select_option("roofline")
     page.wait_for_url("**/trends/?metric=roofline")
-    page.wait_for_function("Chart.getChart(document.querySelector('canvas'))")
+    page.wait_for_function("() => Chart.getChart(document.querySelector('canvas'))")
     assert page.evaluate("Chart.getChart(document.querySelector('canvas')).scales.y.max") == 105
 
 
 @pytest.mark.parametrize("view", ["versions", "time"])
 def test_other_views_draw(open_page, sweep, view):
     page = open_page(f"/trends/?view={view}&metric=us")
-    page.wait_for_function("Chart.getChart(document.querySelector('canvas'))")
+    page.wait_for_function("() => Chart.getChart(document.querySelector('canvas'))")
     assert "▲ failed" in [each["label"] for each in datasets(page)]
 
 
@@ -60,5 +60,5 @@ def test_a_metric_without_a_peak_says_why_instead_of_drawing(open_page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_shows_chart_and_table_without_sideways_scrolling(open_page, sweep, scheme):
     page = open_page("/trends/", viewport=PHONE, color_scheme=scheme)
-    page.wait_for_function("Chart.getChart(document.querySelector('canvas'))")
+    page.wait_for_function("() => Chart.getChart(document.querySelector('canvas'))")
     assert overflow(page) <= 0
