@@ -10,7 +10,8 @@ from benchapp.tiles.listings import Listed, tactics_in_words
 
 
 def item(tile, gemm1=(), gemm2=(), *, candidate=True, dispatched=True, instantiated=True):
-    key = Key(*tile, "1x1x1", "auto", "none", False)
+    m, n, k = tile
+    key = Key(m, n, k, "1x1x1", "auto", "none", False)
     return Listed(key, candidate, dispatched, instantiated, gemm1, gemm2)
 
 

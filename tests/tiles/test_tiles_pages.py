@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+from typing import Any
 
 import pytest
 from django.urls import reverse
@@ -56,7 +57,7 @@ def test_the_page_opens_with_the_newest_surveyed_release_in_words(client, survey
 
 
 def test_runs_under_way_are_named_by_what_they_do_and_many_are_counted(client, surveyed):
-    asked_by = {"user": None, "source": Job.Source.COMMAND}
+    asked_by: dict[str, Any] = {"user": None, "source": Job.Source.COMMAND}
     request_survey("0.7.0", "sm120", tier="full", **asked_by)
     request_exploration("0.7.0", "sm120", **asked_by)
     for version in ("0.7.1", "0.7.2", "0.7.4"):

@@ -40,7 +40,8 @@ def in_0_6_3():
 
 
 def listed(variant, *, candidate=True, dispatched=True, instantiated=True, gemm2=(7,)):
-    key = Key(*variant.tile, "1x1x1", "auto", variant.fusion, variant.swap_ab)
+    m, n, k = variant.tile
+    key = Key(m, n, k, "1x1x1", "auto", variant.fusion, variant.swap_ab)
     return Listed(key, candidate, dispatched, instantiated, (), gemm2)
 
 
