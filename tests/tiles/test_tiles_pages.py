@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from benchapp.catalog.models import Release
 from benchapp.people.models import Role, User
-from benchapp.runs.models import Document, Job, Run, State
+from benchapp.runs.models import Job, Run, State
 from benchapp.runs.requests import SWEEP_PRIORITY, request_exploration, request_survey
 from benchapp.tiles import queries
 from benchapp.tiles.exports import PIECE_CHARACTERS
@@ -492,13 +492,3 @@ def test_a_viewer_may_not_ask_for_a_survey(client):
     client.force_login(person(Role.VIEWER))
     assert client.post(reverse("tiles:survey"), {"version": "0.6.3", "arch": "sm120"}).status_code == 403
     assert "Run survey" not in client.get("/tiles/").content.decode()
-
-
-def test_what_was_recorded_elsewhere_is_said_until_a_survey_here_takes_its_place(client):
-    store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3)), origin=Document.Origin.RECORDED)
-    store(survey("0.6.8", "4.4.2", findings_of(IN_0_6_3)))
-    for view in ("versions", "grid"):
-        page = client.get(f"/tiles/?view={view}").content.decode()
-        assert "recorded with Tilewatch's source: 1 of 2 versions" in page
-    store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3), day=2))
-    assert "recorded with" not in client.get("/tiles/").content.decode()

@@ -11,6 +11,7 @@ from workers.bench.tiles.arches import Arch
 from workers.bench.tiles.instantiations import ACTIVATION_BITS, Form, Unit, Variant
 from workers.bench.tiles.listing import FAMILY, Entry
 from workers.bench.tiles.probe_lines import Kernel
+from workers.bench.tiles.stage_arithmetic import Prediction
 from workers.bench.tiles.verdicts import UnitVerdict
 
 #: the entry of a document's logs that lists every tactic by its id
@@ -28,14 +29,16 @@ def of_unit(
     """
     findings = []
     for one, kernel, error in zip(unit.instantiations, verdict.kernels, verdict.errors, strict=True):
-        common = _common(one.variant, unit.name)
+        common = about(FAMILY, one.variant, unit.name, unit.name)
         entry = lists.get(one.variant.form)
         if entry is not None:
             findings.append(_candidate(common, entry))
         findings.append(_dispatched(common, entry, arch))
-        findings.append(_compiled(common, kernel, error))
+        findings.append(compiled(common, kernel, error))
         if kernel is not None:
-            findings.append(_fits(common, kernel, arch, cutlass))
+            findings.append(
+                fits(common, kernel, arch, stage_arithmetic.of_kernel(kernel, cutlass=cutlass, arch=arch))
+            )
     return findings
 
 
@@ -48,14 +51,15 @@ def of_missing(units: Iterable[Unit], arch: Arch, lists: Mapping[Form, Entry]) -
     findings = []
     for form, entry in lists.items():
         for output in () if entry.instantiated else outputs.get(form.inputs, ()):
-            common = _common(Variant.of(form, output), None)
+            common = about(FAMILY, Variant.of(form, output), None, None)
             findings += [_candidate(common, entry), _dispatched(common, entry, arch)]
     return findings
 
 
-def _common(variant: Variant, unit: str | None) -> dict[str, Any]:
+def about(family: str, variant: Variant, unit: str | None, log: str | None) -> dict[str, Any]:
+    """The fields of a finding that say which variant it is about, and where its words stand."""
     return {
-        "family": FAMILY,
+        "family": family,
         "inputs": variant.inputs,
         "output": variant.output,
         "tile": variant.tile,
@@ -64,7 +68,7 @@ def _common(variant: Variant, unit: str | None) -> dict[str, Any]:
         "swap_ab": variant.swap_ab,
         "schedule": variant.schedule,
         "unit": unit,
-        "log": unit,
+        "log": log,
     }
 
 
@@ -102,7 +106,8 @@ def _dispatched(common: dict[str, Any], entry: Entry | None, arch: Arch) -> Find
     return Finding(**base, passed=False, reason="no_dispatch", detail=detail[:_DETAIL_CHARACTERS])
 
 
-def _compiled(common: dict[str, Any], kernel: Kernel | None, error: str | None) -> Finding:
+def compiled(common: dict[str, Any], kernel: Kernel | None, error: str | None) -> Finding:
+    """What the types of an instantiation came to; `common` names the variant, its unit and log."""
     base = {**common, "stage": "compiled", "source": "compiler", "tier": "types"}
     if kernel is not None:
         return Finding(**base, passed=True, threads=kernel.threads)
@@ -112,23 +117,26 @@ def _compiled(common: dict[str, Any], kernel: Kernel | None, error: str | None) 
     return Finding(**base, passed=False, reason="not_supported", detail=detail)
 
 
-def _fits(common: dict[str, Any], kernel: Kernel, arch: Arch, cutlass: str) -> Finding:
+def fits(
+    common: dict[str, Any], kernel: Kernel, arch: Arch, predicted: Prediction | None, note: str = ""
+) -> Finding:
+    """Need against limit. `note` precedes what an overflow has to say.
+
+    No prediction where CUTLASS's rule for the number of stages does not apply.
+    """
     shortfall = kernel.need_bytes - arch.smem_optin_bytes
-    fits = shortfall <= 0
-    predicted = stage_arithmetic.of_kernel(kernel, cutlass=cutlass, arch=arch)
+    overflows = shortfall > 0
+    said = f"{shortfall:,} B more than a block of {arch.name} can have" if overflows else ""
+    base = {**common, "stage": "fits", "source": "compiler", "tier": "types", "threads": kernel.threads}
     return Finding(
-        **common,
-        stage="fits",
-        passed=fits,
-        source="compiler",
-        tier="types",
-        reason=None if fits else "smem_overflow",
-        detail=None if fits else f"{shortfall:,} B more than a block of {arch.name} can have",
+        **base,
+        passed=not overflows,
+        reason="smem_overflow" if overflows else None,
+        detail="; ".join(filter(None, (note, said))) or None,
         stages=kernel.stages,
         need_bytes=kernel.need_bytes,
         limit_bytes=arch.smem_optin_bytes,
         parts=kernel.parts,
         predicted_stages=predicted.stages if predicted else None,
         predicted_bytes=predicted.need_bytes if predicted else None,
-        threads=kernel.threads,
     )

@@ -10,7 +10,7 @@ from workers.bench.tiles.arches import Arch
 from workers.bench.tiles.explorer.bodies import Body
 from workers.bench.tiles.explorer.search import Verdict
 from workers.bench.tiles.explorer.space import Config
-from workers.bench.tiles.probe_lines import Kernel
+from workers.bench.tiles.findings import fits
 
 #: the entry of a document's logs with the command, and what the probe said of each kernel that compiled
 KERNELS_LOG = "explored"
@@ -28,7 +28,7 @@ def of_config(config: Config, verdict: Verdict, arch: Arch, cutlass: str) -> lis
     predicted = stage_arithmetic.of_kernel(verdict.kernel, cutlass=cutlass, arch=arch, grouped=config.grouped)
     return [
         Finding(**common, stage="compiled", passed=True),
-        fits(common, verdict.kernel, predicted, arch),
+        fits(common, verdict.kernel, arch, predicted),
     ]
 
 
@@ -68,29 +68,3 @@ def _common(config: Config) -> dict[str, Any]:
         "unit": config.name,
         "source": "compiler",
     }
-
-
-def fits(
-    common: dict[str, Any],
-    kernel: Kernel,
-    predicted: stage_arithmetic.Prediction | None,
-    arch: Arch,
-    note: str = "",
-) -> Finding:
-    """`note` precedes what an overflow has to say. No prediction where stages are not CUTLASS's choice."""
-    shortfall = kernel.need_bytes - arch.smem_optin_bytes
-    overflows = shortfall > 0
-    said = f"{shortfall:,} B more than a block of {arch.name} can have" if overflows else ""
-    return Finding(
-        **{**common, "threads": kernel.threads},
-        stage="fits",
-        passed=not overflows,
-        reason="smem_overflow" if overflows else None,
-        detail="; ".join(filter(None, (note, said))) or None,
-        stages=kernel.stages,
-        need_bytes=kernel.need_bytes,
-        limit_bytes=arch.smem_optin_bytes,
-        parts=kernel.parts,
-        predicted_stages=predicted.stages if predicted else None,
-        predicted_bytes=predicted.need_bytes if predicted else None,
-    )

@@ -9,21 +9,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from workers.bench.document import Finding, Reason
+from workers.bench.document import Finding
 from workers.bench.tiles import compiler, instantiations, verdicts
 from workers.bench.tiles.arches import Arch
 from workers.bench.tiles.cache import Cache
 from workers.bench.tiles.compiler import Frontend
-from workers.bench.tiles.explorer import findings
+from workers.bench.tiles.findings import about, compiled, fits
 from workers.bench.tiles.instantiations import Instantiation, Unit
-from workers.bench.tiles.probe_lines import Kernel
 from workers.bench.tiles.verdicts import UnitVerdict
 
 FAMILY = "moe_grouped_gemm_rescue"
 _HEADER = Path(__file__).parent / "kernels" / "one_stage_less.hpp"
-_DETAIL_CHARACTERS = 500
 
 
 def overflowing(
@@ -76,34 +73,8 @@ def _of_unit(unit: Unit, verdict: UnitVerdict, stages: int, arch: Arch, log: str
     found = []
     note = f"{stages - 1} stages instead of the {stages} that CUTLASS chooses"
     for one, kernel, error in zip(unit.instantiations, verdict.kernels, verdict.errors, strict=True):
-        common = _common(one, unit.name, log)
-        if kernel is None:
-            detail = (error or "The launcher leaves this kernel out.")[:_DETAIL_CHARACTERS]
-            reason: Reason = "compile_error" if error else "not_supported"
-            found.append(Finding(**common, stage="compiled", passed=False, reason=reason, detail=detail))
-        else:
-            found += _of_kernel(common, kernel, arch, note)
+        common = about(FAMILY, one.variant, unit.name, log)
+        found.append(compiled(common, kernel, error))
+        if kernel is not None:
+            found.append(fits(common, kernel, arch, None, note))
     return found
-
-
-def _of_kernel(common: dict[str, Any], kernel: Kernel, arch: Arch, note: str) -> list[Finding]:
-    compiled = Finding(**common, stage="compiled", passed=True, threads=kernel.threads)
-    return [compiled, findings.fits(common, kernel, None, arch, note)]
-
-
-def _common(one: Instantiation, unit: str, log: str) -> dict[str, Any]:
-    variant = one.variant
-    return {
-        "family": FAMILY,
-        "inputs": variant.inputs,
-        "output": variant.output,
-        "tile": variant.tile,
-        "cluster": variant.cluster,
-        "fusion": variant.fusion,
-        "swap_ab": variant.swap_ab,
-        "schedule": variant.schedule,
-        "unit": unit,
-        "source": "compiler",
-        "tier": "types",
-        "log": log,
-    }

@@ -8,10 +8,10 @@ from typing import Any
 from workers.bench.document import Finding, Listing
 from workers.bench.tiles import stage_arithmetic
 from workers.bench.tiles.arches import Arch
+from workers.bench.tiles.findings import about, compiled, fits
 from workers.bench.tiles.instantiations import Form, Unit, Variant
 from workers.bench.tiles.mm_fp4.tactics import Offer, Tactic
 from workers.bench.tiles.mm_fp4.units import Rendered
-from workers.bench.tiles.probe_lines import Kernel
 from workers.bench.tiles.verdicts import UnitVerdict
 
 FAMILY = "mm_fp4"
@@ -64,15 +64,20 @@ def evidence(
             form = one.variant.form
             instantiated.add(form)
             outputs[one.variant.output] = None
-            common = _common(one.variant, unit.name)
+            common = about(FAMILY, one.variant, unit.name, unit.name)
             found.append(_candidate(common, tactics.get(form, [])))
             found.append(_dispatched(common, form in offer.reached, [], instantiated=True))
-            found.append(_compiled(common, kernel, error))
+            found.append(compiled(common, kernel, error))
             if kernel is not None:
-                found.append(_fits(common, kernel, arch, cutlass if rendered.counts_stages else None))
+                predicted = (
+                    stage_arithmetic.of_kernel(kernel, cutlass=cutlass, arch=arch, grouped=False)
+                    if rendered.counts_stages
+                    else None
+                )
+                found.append(fits(common, kernel, arch, predicted))
     for form, entries in tactics.items():
         for output in () if form in instantiated else outputs:
-            common = _common(Variant.of(form, output), None)
+            common = about(FAMILY, Variant.of(form, output), None, TACTICS_LOG)
             found.append(_candidate(common, entries))
             found.append(_dispatched(common, form in offer.reached, entries, instantiated=False))
     return found
@@ -90,21 +95,6 @@ def log(offer: Offer, listed: Iterable[Listing]) -> str:
             form = Form(one.inputs, one.tile, one.cluster, one.fusion, one.swap_ab, one.schedule)
             lines.append(f"   - no tactic: {form}")
     return "\n".join(lines) + "\n"
-
-
-def _common(variant: Variant, unit: str | None) -> dict[str, Any]:
-    return {
-        "family": FAMILY,
-        "inputs": variant.inputs,
-        "output": variant.output,
-        "tile": variant.tile,
-        "cluster": variant.cluster,
-        "fusion": variant.fusion,
-        "swap_ab": variant.swap_ab,
-        "schedule": variant.schedule,
-        "unit": unit,
-        "log": unit or TACTICS_LOG,
-    }
 
 
 def _candidate(common: dict[str, Any], tactics: Sequence[Tactic]) -> Finding:
@@ -131,37 +121,3 @@ def _dispatched(
     said = " and ".join(lacks)
     detail = f"{said[0].upper()}{said[1:]}."
     return Finding(**base, passed=False, reason="no_dispatch", detail=detail[:_DETAIL_CHARACTERS])
-
-
-def _compiled(common: dict[str, Any], kernel: Kernel | None, error: str | None) -> Finding:
-    base = {**common, "stage": "compiled", "source": "compiler", "tier": "types"}
-    if kernel is not None:
-        return Finding(**base, passed=True, threads=kernel.threads)
-    if error is not None:
-        return Finding(**base, passed=False, reason="compile_error", detail=error[:_DETAIL_CHARACTERS])
-    detail = "The unit compiles, but its launcher leaves this kernel out."
-    return Finding(**base, passed=False, reason="not_supported", detail=detail)
-
-
-def _fits(common: dict[str, Any], kernel: Kernel, arch: Arch, cutlass: str | None) -> Finding:
-    """`cutlass` is None where CUTLASS's rule for the number of stages does not apply."""
-    shortfall = kernel.need_bytes - arch.smem_optin_bytes
-    predicted = (
-        stage_arithmetic.of_kernel(kernel, cutlass=cutlass, arch=arch, grouped=False) if cutlass else None
-    )
-    return Finding(
-        **common,
-        stage="fits",
-        passed=shortfall <= 0,
-        source="compiler",
-        tier="types",
-        reason=None if shortfall <= 0 else "smem_overflow",
-        detail=None if shortfall <= 0 else f"{shortfall:,} B more than a block of {arch.name} can have",
-        stages=kernel.stages,
-        need_bytes=kernel.need_bytes,
-        limit_bytes=arch.smem_optin_bytes,
-        parts=kernel.parts,
-        predicted_stages=predicted.stages if predicted else None,
-        predicted_bytes=predicted.need_bytes if predicted else None,
-        threads=kernel.threads,
-    )
