@@ -11,8 +11,9 @@ from bench.generate import NAME, gemms
 from bench.result import Result, timed
 from bench.stand import SEED, Stand
 from benchapp.celery import app
-from benchapp.runs.actions import Request, claim, deliver, request_run
+from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run
+from benchapp.runs.work import claim, deliver
 
 QUEUE = NAME
 CLAIM = """
@@ -53,7 +54,7 @@ def run(stand: Stand) -> Iterator[Result]:
 
 def _cycles(documents: list[bytes]) -> None:
     for body in documents:
-        claimed = claim(QUEUE, NAME)
+        claimed = claim([QUEUE], NAME)
         if claimed is None:
             raise RuntimeError(f"queue {QUEUE} holds no run although one was asked for")
-        deliver(claimed.pk, claimed.attempt, body)
+        deliver(claimed.run_id, claimed.attempt, body)

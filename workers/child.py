@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchapp.local.exec_child import die_with_parent
-from benchapp.runs.actions import LOG_LIMIT, Progress
+from benchapp.runs.actions import LOG_LIMIT
+from benchapp.runs.work import Progress
 
 TICK_S = 1.0
 POLL_S = 0.1

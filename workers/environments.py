@@ -17,7 +17,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from benchapp.catalog.digests import digest
+from benchapp.catalog.digests import environment_name
 
 #: The packages a recipe may name, and what they are called on the index. Nothing else is ever installed.
 DISTRIBUTIONS = {"torch": "torch"}
@@ -43,7 +43,7 @@ def requirements(versions: Mapping[str, str]) -> list[str]:
 
 
 def location(root: Path, versions: Mapping[str, str]) -> Path:
-    return root / digest(dict(versions))[:16]
+    return root / environment_name(versions)
 
 
 def python_of(environment: Path) -> Path:

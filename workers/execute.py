@@ -16,9 +16,9 @@ from pathlib import Path
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from benchapp.runs import actions
-from benchapp.runs.actions import Beat, Progress
-from benchapp.runs.models import Run, State
+from benchapp.runs import work
+from benchapp.runs.models import Run
+from benchapp.runs.work import Beat, Claim, Progress
 from benchapp.settings.secret import lasting_secret
 from workers import child, environments, lease, spool
 from workers.child import Failure
@@ -57,7 +57,7 @@ def worker_name(queue: str) -> str:
     return f"{queue}@{socket.gethostname()[:60]}/{installation[:8]}"
 
 
-def work(queue: str) -> None:
+def work_on(queue: str) -> None:
     """Do runs of a queue until none is left. What an earlier life of this worker left is dealt with first.
 
     One process a queue and home works: what another one is doing must not be taken for left behind.
@@ -68,48 +68,48 @@ def work(queue: str) -> None:
             return
         spool.flush(settings.HOME / "spool")
         name = worker_name(queue)
-        actions.release(name)
-        _sweep_folders()
-        while not stopping.is_set() and (run := actions.claim(queue, name)) is not None:
+        work.release(name)
+        _sweep_folders(name)
+        while not stopping.is_set() and (run := work.claim([queue], name)) is not None:
             execute(run)
 
 
-def _sweep_folders() -> None:
+def _sweep_folders(worker: str) -> None:
     """Remove the folders of attempts that are over; a worker that was killed could not."""
     # listed first: what is claimed after the look at Postgres is not among them
     folders = list((settings.HOME / "work").glob("*-*"))
-    running = {f"{run.pk}-{run.attempt}" for run in Run.objects.filter(state=State.RUNNING)}
+    running = work.under_way(worker)
     for folder in folders:
         if folder.name not in running:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def execute(run: Run) -> None:
+def execute(run: Claim) -> None:
     """One attempt of a run, from claim to delivery; every end of it is written to the run."""
-    folder = settings.HOME / "work" / f"{run.pk}-{run.attempt}"
+    folder = settings.HOME / "work" / f"{run.run_id}-{run.attempt}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         document = _measure(run, folder)
-        spool.put(settings.HOME / "spool", document, run.pk, run.attempt)
+        spool.put(settings.HOME / "spool", document, run.run_id, run.attempt)
         spool.flush(settings.HOME / "spool", DELIVERY_PATIENCE_S)
     except CancelledError:
-        actions.give_up_cancelled(run.pk, run.attempt)
+        work.give_up_cancelled(run.run_id, run.attempt)
     except LostError:
         logger.warning("%s, attempt %s: taken over by somebody else", run, run.attempt)
     except StoppingError:
-        actions.put_back(run.pk, run.attempt)
+        work.put_back(run.run_id, run.attempt)
     except YieldError:
-        actions.put_back(run.pk, run.attempt, "made way for a better run")
+        work.put_back(run.run_id, run.attempt, "made way for a better run")
     except Failure as failure:
-        actions.fail(run.pk, run.attempt, failure.code, failure.sentence)
+        work.fail(run.run_id, run.attempt, failure.code, failure.sentence)
     except OSError as error:
-        actions.fail(run.pk, run.attempt, *_disk(error, folder))
+        work.fail(run.run_id, run.attempt, *_disk(error, folder))
     except (OperationalError, InterfaceError):
         raise  # the sweep takes the run up again
     except Exception as error:
-        actions.append_log(run.pk, run.attempt, traceback.format_exc())
-        actions.fail(
-            run.pk, run.attempt, "worker_error", f"The worker itself failed: {type(error).__name__}."
+        work.beat(run.run_id, run.attempt, None, traceback.format_exc())
+        work.fail(
+            run.run_id, run.attempt, "worker_error", f"The worker itself failed: {type(error).__name__}."
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -124,7 +124,7 @@ def _disk(error: OSError, folder: Path) -> tuple[str, str]:
     return "worker_error", f"The worker could not use its folder {folder.name}: {error.strerror}."
 
 
-def _measure(run: Run, folder: Path) -> Path:
+def _measure(run: Claim, folder: Path) -> Path:
     tick = _Ticker(run)
     if run.kind == Run.Kind.TILES:
         python, arguments, alone = Path(sys.executable), survey_arguments(run), False
@@ -132,7 +132,7 @@ def _measure(run: Run, folder: Path) -> Path:
         python, arguments, alone = _environment(run, folder), _gemm(run, folder), True
     document = folder / "document.json"
     progress = folder / "progress"
-    background = run.priority < actions.BACKGROUND
+    background = run.background
     try:
         with _cores(tick, alone=alone) as descriptor:
             child.run(
@@ -178,13 +178,13 @@ def _cores(tick: _Ticker, *, alone: bool) -> Iterator[int]:
         yield descriptor
 
 
-def survey_arguments(run: Run) -> list[str]:
+def survey_arguments(run: Claim) -> list[str]:
     """What the bench of tiles is told."""
     cache = settings.HOME / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     asked = run.params
     return [
-        asked.get("task", "tiles"), "--flashinfer", run.recipe.versions["flashinfer"],
+        asked.get("task", "tiles"), "--flashinfer", run.versions["flashinfer"],
         "--arch", asked["arch"], "--cache", str(cache),
         *(("--tier", asked["tier"]) if "tier" in asked else ()),
         *(("--full", str(asked["full"])) if "full" in asked else ()),
@@ -192,21 +192,25 @@ def survey_arguments(run: Run) -> list[str]:
     ]  # fmt: skip
 
 
-def _gemm(run: Run, folder: Path) -> list[str]:
+def _gemm(run: Claim, folder: Path) -> list[str]:
     cases = folder / "cases.json"
     cases.write_text(json.dumps(run.params["cases"]))
     return ["gemm", "--device", run.params["device"], "--cases", str(cases)]
 
 
-def _environment(run: Run, folder: Path) -> Path:
+def _named(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+
+
+def _environment(run: Claim, folder: Path) -> Path:
     """The recipe's Python, built first if it is not there."""
     root = settings.HOME / "envs"
-    versions = run.recipe.versions
+    versions = run.versions
     python = environments.python_of(environments.location(root, versions))
     if python.exists():
         return python
     tick = _Ticker(run)
-    tick(Progress(0, 0, f"building the environment of {run.recipe}"), "")
+    tick(Progress(0, 0, f"building the environment of {_named(run.versions)}"), "")
     try:
         command = environments.build_command(root, versions)
     except environments.RecipeError as error:
@@ -222,7 +226,7 @@ def _environment(run: Run, folder: Path) -> Path:
     except Failure as failure:
         raise Failure(
             "environment",
-            f"The environment of {run.recipe} could not be built: {failure.sentence}",
+            f"The environment of {_named(run.versions)} could not be built: {failure.sentence}",
         ) from None
     return python
 
@@ -230,7 +234,7 @@ def _environment(run: Run, folder: Path) -> Path:
 class _Ticker:
     """Beats for a run, and turns Postgres' answer into what ends the child."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Claim) -> None:
         self._run = run
         self._unsent = ""
 
@@ -239,7 +243,9 @@ class _Ticker:
             raise StoppingError
         self._unsent += log
         try:
-            answer = actions.beat(self._run.pk, self._run.attempt, progress, self._unsent)
+            answer = work.beat(
+                self._run.run_id, self._run.attempt, progress, self._unsent, queues=[self._run.queue]
+            )
         except (OperationalError, InterfaceError) as error:
             # Postgres away for a while is no reason to stop measuring; the log is sent with a later beat
             logger.warning("%s: no heartbeat, %s", self._run, type(error).__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from benchapp.runs import actions
+from benchapp.runs import work
 from workers.lease import only_one
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def _deliver(path: Path, deadline: float) -> bool:
             name = NAME.fullmatch(path.name)
             if name is None:
                 raise ValueError("its name is no run and attempt")
-            actions.deliver(int(name[1]), int(name[2]), path.read_bytes())
+            work.deliver(int(name[1]), int(name[2]), path.read_bytes())
             path.unlink()
             return True
         except (OperationalError, InterfaceError):

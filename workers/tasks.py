@@ -18,4 +18,4 @@ from workers import execute
     retry_backoff_max=30,
 )
 def work(queue: str) -> None:
-    execute.work(queue)
+    execute.work_on(queue)

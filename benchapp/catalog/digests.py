@@ -27,3 +27,8 @@ def case_label(kind: str, params: Mapping[str, Any]) -> str:
         words.append(" × ".join(dims))
     words += [f"{name} {value}" for name, value in sorted(rest.items())]
     return " ".join(words)[:200]
+
+
+def environment_name(versions: Mapping[str, str]) -> str:
+    """Name of the environment of a recipe, the same on every host."""
+    return digest(dict(versions))[:16]

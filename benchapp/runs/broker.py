@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 #: Sent by name: the control plane never imports the workers' code.
 WORK_TASK = "workers.work"
 INGEST_TASK = "ingest.ingest"
+#: Workers ended runs, so listeners are to be told.
+ENDED_TASK = "runs.tell_ended"
 HINT_EXPIRES_S = 60
 
 
@@ -36,3 +38,8 @@ def wake(queues: Iterable[str]) -> None:
 def ask_ingest(document_id: int) -> None:
     """After commit, have the control worker ingest one inbox row."""
     transaction.on_commit(lambda: _send(INGEST_TASK, "control", document_id))
+
+
+def ask_control(task: str) -> None:
+    """After commit, have the control worker do one of its chores."""
+    transaction.on_commit(lambda: _send(task, "control"))

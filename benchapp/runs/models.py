@@ -29,9 +29,18 @@ class Job(models.Model):
         PERSON = "person", "person"
         COMMAND = "command", "command line"
         FOLLOW_UP = "follow_up", "follow-up of another run"
+        SCHEDULE = "schedule", "schedule"
+        RELEASE_WATCH = "release_watch", "release watch"
+        BACKFILL = "backfill", "backfill"
 
     title = models.CharField(max_length=200)
     source = models.CharField(max_length=16, choices=Source.choices)
+    key = models.CharField(  # noqa: DJ001 - unique, and most jobs have none
+        max_length=64, unique=True, null=True, help_text="Asking again with the same key makes no second job"
+    )
+    asked = models.JSONField(
+        default=dict, help_text="What was asked for, as the trigger page would be filled"
+    )
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
     )
@@ -50,15 +59,28 @@ class Run(models.Model):
     class Kind(models.TextChoices):
         TILES = "tiles", "tile survey"
         GEMM = "gemm", "GEMM benchmark"
+        BUILD = "build", "environment build"
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
     kind = models.CharField(max_length=16, choices=Kind.choices)
     queue = models.CharField(max_length=80)
     state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
     priority = models.SmallIntegerField(default=0, help_text="Higher goes first")
+    turn = models.BigIntegerField(
+        default=0, help_text="Lower goes first among equals, so that jobs of one queue take turns"
+    )
     recipe = models.ForeignKey(Recipe, on_delete=models.PROTECT)
     target = models.ForeignKey(Target, on_delete=models.PROTECT, null=True)
     params = models.JSONField(default=dict, help_text="What the bench is told: cases, device …")
+    environment = models.CharField(
+        max_length=16, blank=True, help_text="Name of the environment that its host must have built before"
+    )
+    gpus = ArrayField(
+        models.CharField(max_length=80),
+        default=list,
+        help_text="UUIDs of a gang; empty: the worker's own GPU",
+    )
+    time_limit_s = models.PositiveIntegerField(null=True, help_text="None: what its kind may take")
     waits_for = models.ForeignKey(
         "self",
         on_delete=models.SET_NULL,
@@ -81,17 +103,25 @@ class Run(models.Model):
     failure_code = models.CharField(max_length=40, blank=True)
     failure = models.TextField(blank=True, help_text="One clear sentence")
     invalid_reason = models.TextField(blank=True, help_text="Why a person took it out of ranking")
+    told = models.BooleanField(default=False, help_text="Listeners have heard of its end")
 
     class Meta:
         ordering = ["-id"]
         indexes = [
             models.Index(
-                fields=["queue", "-priority", "id"], name="run_claim", condition=models.Q(state=State.QUEUED)
+                fields=["queue", "-priority", "turn", "id"],
+                name="run_claim",
+                condition=models.Q(state=State.QUEUED),
             ),
             models.Index(
                 fields=["heartbeat_at"],
                 name="run_alive",
                 condition=models.Q(state__in=[State.RUNNING, State.DELIVERED]),
+            ),
+            models.Index(
+                fields=["id"],
+                name="run_untold",
+                condition=models.Q(told=False, state__in=[State.DONE, State.FAILED, State.CANCELLED]),
             ),
         ]
 
@@ -110,6 +140,11 @@ class Attempt(models.Model):
     outcome = models.CharField(max_length=40, blank=True, help_text="delivered, failed, lost, cancelled")
     failure = models.TextField(blank=True)
     log = models.TextField(blank=True)
+    gpus = ArrayField(
+        models.CharField(max_length=80), default=list, help_text="UUIDs of the GPUs it held, by its own word"
+    )
+    lease_from = models.DateTimeField(null=True, help_text="By the clock of its host")
+    lease_to = models.DateTimeField(null=True, help_text="None: still held, or its worker was lost")
 
     class Meta:
         ordering = ["number"]
@@ -117,6 +152,45 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"run {self.run_id}, attempt {self.number}"
+
+
+class Maintenance(models.Model):
+    """A GPU or a whole host takes no new runs, from `starts_at` on. A drain has no end until it is lifted."""
+
+    gpu = models.CharField(max_length=80, blank=True, help_text="UUID; empty: every GPU of the host")
+    host = models.CharField(max_length=100, blank=True, help_text="Name; empty where `gpu` is named")
+    reason = models.CharField(max_length=300)
+    starts_at = models.DateTimeField(db_default=Now())
+    ends_at = models.DateTimeField(null=True, help_text="None: until lifted")
+    lifted_at = models.DateTimeField(null=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(gpu="", host__gt="") | models.Q(gpu__gt="", host=""),
+                name="maintenance_of_one_thing",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gpu or self.host}: {self.reason}"
+
+
+class WorkerRole(models.Model):
+    """A Postgres role of a GPU host's workers, and the one host whose runs it may touch."""
+
+    role = models.CharField(max_length=63, unique=True)
+    host = models.CharField(max_length=100)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.role
 
 
 class Document(models.Model):

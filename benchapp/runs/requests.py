@@ -9,7 +9,8 @@ from packaging.version import InvalidVersion, Version
 
 from benchapp.catalog.models import Target
 from benchapp.people.models import User
-from benchapp.runs.actions import BUILD_QUEUE, CPU_QUEUE, Request, request_run
+from benchapp.runs import queues
+from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run
 from workers.bench.document import Tier
 from workers.bench.gemm.suites import SUITES
@@ -70,7 +71,7 @@ def request_survey(
     request = Request(
         kind=Run.Kind.TILES,
         title=f"{what} FlashInfer {version} on {arch.upper()}",
-        queue=BUILD_QUEUE,
+        queue=queues.BUILD,
         versions={"flashinfer": version},
         params={"arch": arch, "tier": tier} if deep else {"arch": arch},
         target=_arch_target(arch),
@@ -108,7 +109,7 @@ def request_exploration(
     request = Request(
         kind=Run.Kind.TILES,
         title=f"{what} FlashInfer {version} on {arch.upper()}",
-        queue=BUILD_QUEUE,
+        queue=queues.BUILD,
         versions={"flashinfer": version},
         params=params,
         target=_arch_target(arch),
@@ -134,8 +135,9 @@ def request_cpu_gemm(
     request = Request(
         kind=Run.Kind.GEMM,
         title=f"GEMM suite {suite} on this machine's CPUs",
-        queue=CPU_QUEUE,
+        queue=queues.CPU,
         versions={"torch": CPU_TORCH},
         params={"device": "cpu", "suite": suite, "cases": cases},
+        needs_environment=True,
     )
     return request_run(request, user=user, source=source, waits_for=waits_for)

@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "benchapp.tiles",
     "benchapp.trends",
     "benchapp.alerts",
+    "benchapp.fleet",
     "benchapp.ingest",
     "benchapp.web",
     "benchapp.local",

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from benchapp.people.models import Role, User
-from benchapp.runs import actions
+from benchapp.runs import work
 from benchapp.runs.models import Run, State
 from tests.browser.conftest import DESKTOP, PHONE, overflow
 from tests.runs_pages.work import failed_survey, gemm_done, running_survey
@@ -103,10 +103,10 @@ def test_the_page_of_a_run_follows_it_to_its_end(open_page, live_server):
     page = open_page(f"/runs/{run.pk}/")
     bar = page.get_by_role("progressbar")
     expect(bar).to_have_attribute("value", "14")
-    actions.beat(run.pk, 1, actions.Progress(15, 40, "compiling group 3"), "group 2 <i>compiled</i>\n")
+    work.beat(run.pk, 1, work.Progress(15, 40, "compiling group 3"), "group 2 <i>compiled</i>\n")
     expect(bar).to_have_attribute("value", "15")
     expect(page.locator(".log")).to_contain_text("group 2 <i>compiled</i>")
-    actions.fail(run.pk, 1, "compiler_crash", "nvcc crashed on group 3.")
+    work.fail(run.pk, 1, "compiler_crash", "nvcc crashed on group 3.")
     expect(page.locator("#progress")).to_contain_text("nvcc crashed on group 3.")
     expect(page.locator("#progress[hx-get]")).to_have_count(0)
 
@@ -126,7 +126,7 @@ def test_the_overview_shows_what_ended_without_being_loaded_again(open_page, liv
     run = running_survey("9.9.9")
     page = open_page("/")
     expect(page.locator("#motion")).to_contain_text("14 of 40")
-    actions.fail(run.pk, 1, "no_such_version", "There is no FlashInfer 9.9.9.")
+    work.fail(run.pk, 1, "no_such_version", "There is no FlashInfer 9.9.9.")
     expect(page.locator("#lede")).to_contain_text("1 thing needs a look")
     expect(page.locator("#findings")).to_contain_text("There is no FlashInfer 9.9.9.")
     expect(page.locator("#motion")).to_contain_text("Nothing is running or queued.")

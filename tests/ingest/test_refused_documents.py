@@ -21,8 +21,9 @@ from benchapp.alerts.models import Event
 from benchapp.catalog import models as catalog
 from benchapp.ingest import measurements, schema
 from benchapp.ingest.actions import Unreadable, ingest, ingest_file
-from benchapp.runs.actions import Request, claim, deliver, receive, request_run
+from benchapp.runs.actions import Request, receive, request_run
 from benchapp.runs.models import Document, Job, Measurement, Run, State
+from benchapp.runs.work import claim, deliver
 from tests.ingest.documents import body, broken, gemm, measurement
 from tests.tiles.listed import UNTIL_0_6_7, listed_survey
 from tests.tiles.surveys import IN_0_6_3, findings_of, survey
@@ -178,10 +179,10 @@ def test_one_bad_measurement_among_good_ones_stores_none():
 def test_a_rejected_document_may_be_tried_again_once_the_schema_allows_it(monkeypatch: pytest.MonkeyPatch):
     request = Request(Run.Kind.GEMM, "a test", "cpu", {"torch": "2.13.0"}, {})
     run, _ = request_run(request, user=None, source=Job.Source.COMMAND)
-    claim("cpu", "w")
+    claim(["cpu"], "w")
     with monkeypatch.context() as older:
         older.setattr(schema, "CLOCK_SKEW", dt.timedelta(days=-36500))
-        row = ingest(deliver(run.pk, 1, body(gemm())).pk)
+        row = ingest(deliver(run.pk, 1, body(gemm())))
     run.refresh_from_db()
     assert (row.state, run.state) == (Document.State.REJECTED, State.FAILED)
     call_command("ingest", "--again")
@@ -226,7 +227,7 @@ def test_a_mistake_of_our_own_refuses_the_document_once_instead_of_every_30_s(
 def test_a_good_document_after_a_refused_one_makes_the_run_done():
     request = Request(Run.Kind.GEMM, "a test", "cpu", {"torch": "2.13.0"}, {})
     run, _ = request_run(request, user=None, source=Job.Source.COMMAND)
-    claim("cpu", "w")
+    claim(["cpu"], "w")
     bad = deliver(run.pk, 1, b"{}")
     good = deliver(run.pk, 1, body(gemm()))
     assert ingest(bad.pk).state == Document.State.REJECTED

@@ -14,7 +14,7 @@ from benchapp.alerts.models import Event
 from benchapp.ingest.actions import ingest
 from benchapp.local import first_jobs
 from benchapp.local.first_jobs import RECORDED, ask, take_recorded
-from benchapp.runs import actions
+from benchapp.runs import work
 from benchapp.runs.models import Document, Job, Run, State
 from tests.ingest.documents import body, gemm
 from tests.tiles.surveys import IN_0_6_3, survey, variant
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def finish(run: Run, content: bytes) -> None:
-    claimed = actions.claim(run.queue, "w")
+    claimed = work.claim([run.queue], "w")
     assert claimed is not None
     assert claimed.pk == run.pk
-    ingest(actions.deliver(run.pk, claimed.attempt, content).pk)
+    ingest(work.deliver(run.pk, claimed.attempt, content))
 
 
 def surveyed() -> bytes:
@@ -53,7 +53,7 @@ def test_two_jobs_are_asked_for_once_and_the_second_waits_for_the_first():
     first, second = ask()
     assert (first.kind, second.kind) == (Run.Kind.TILES, Run.Kind.GEMM)
     assert second.waits_for == first
-    assert actions.claim(second.queue, "w") is None
+    assert work.claim([second.queue], "w") is None
     assert [run.pk for run in ask()] == [first.pk, second.pk]
     assert Job.objects.count() == 2
 
@@ -84,8 +84,8 @@ def test_one_line_a_job_and_a_good_end(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.usefixtures("nothing_recorded")
 def test_a_failed_job_is_said_and_ends_badly(capsys: pytest.CaptureFixture[str]):
     first, second = ask()
-    actions.claim(first.queue, "w")
-    actions.fail(first.pk, 1, "no_network", "No package index answers.")
+    work.claim([first.queue], "w")
+    work.fail(first.pk, 1, "no_network", "No package index answers.")
     finish(second, body(gemm()))
     lines, status = wait(capsys)
     assert lines[0] == "Tile survey of FlashInfer 0.6.3 on SM120: failed. No package index answers."

@@ -12,10 +12,11 @@ from django.db import connection
 
 from benchapp.ingest.actions import ingest
 from benchapp.people.models import User
-from benchapp.runs import actions
-from benchapp.runs.actions import Beat, Request
+from benchapp.runs import actions, work
+from benchapp.runs.actions import Request
 from benchapp.runs.models import Attempt, Document, Job, Run, State
 from benchapp.runs.requests import DEEP_PRIORITY, SWEEP_PRIORITY, request_exploration, request_survey
+from benchapp.runs.work import Beat
 from tests.tiles.surveys import survey, variant
 from workers.execute import survey_arguments
 
@@ -38,15 +39,15 @@ def gemm(number: int = 0) -> Run:
 
 
 def claimed(queue: str, worker: str) -> Run:
-    run = actions.claim(queue, worker)
+    run = work.claim([queue], worker)
     assert run is not None
-    return run
+    return Run.objects.get(pk=run.run_id)
 
 
 def test_a_background_run_goes_on_while_nobody_needs_the_host():
     run = deep()
     assert claimed("build", BUILDER).pk == run.pk
-    assert actions.beat(run.pk, 1) is Beat.CONTINUE
+    assert work.beat(run.pk, 1) is Beat.CONTINUE
 
 
 def test_a_background_run_that_somebody_asks_for_is_in_the_background_no_longer():
@@ -54,10 +55,10 @@ def test_a_background_run_that_somebody_asks_for_is_in_the_background_no_longer(
     claimed("build", BUILDER)
     gemm()
     claimed("cpu", BENCHER)
-    assert actions.beat(swept.pk, 1) is Beat.YIELD
+    assert work.beat(swept.pk, 1) is Beat.YIELD
     asked, created = request_survey("0.7.4", "sm120", user=None, source=Job.Source.PERSON)
     assert (asked.pk, created) == (swept.pk, False)
-    assert actions.beat(swept.pk, 1) is Beat.CONTINUE
+    assert work.beat(swept.pk, 1) is Beat.CONTINUE
 
 
 def test_a_sweep_holds_up_nothing_that_somebody_asked_for():
@@ -70,11 +71,11 @@ def test_a_measurement_on_the_same_host_makes_it_yield_and_keeps_it_away():
     run, other = deep(), gemm()
     claimed("build", BUILDER)
     measuring = claimed("cpu", BENCHER)
-    assert actions.beat(run.pk, 1) is Beat.YIELD
-    actions.put_back(run.pk, 1, "made way for a better run")
-    assert actions.claim("build", BUILDER) is None
+    assert work.beat(run.pk, 1) is Beat.YIELD
+    work.put_back(run.pk, 1, "made way for a better run")
+    assert work.claim(["build"], BUILDER) is None
     assert measuring.pk == other.pk
-    actions.fail(other.pk, 1, "crashed", "It crashed.")
+    work.fail(other.pk, 1, "crashed", "It crashed.")
     again = claimed("build", BUILDER)
     assert (again.pk, again.attempt) == (run.pk, 2)
     assert Attempt.objects.get(run=run, number=1).outcome == "made way for a better run"
@@ -83,7 +84,7 @@ def test_a_measurement_on_the_same_host_makes_it_yield_and_keeps_it_away():
 def test_yielding_spends_no_attempt():
     run = deep()
     for _ in range(6):
-        actions.put_back(run.pk, claimed("build", BUILDER).attempt)
+        work.put_back(run.pk, claimed("build", BUILDER).attempt)
     run.refresh_from_db()
     assert run.state == State.QUEUED
 
@@ -92,16 +93,16 @@ def test_another_host_is_none_of_its_business():
     run, _ = deep(), gemm()
     claimed("build", BUILDER)
     claimed("cpu", "cpu@elsewhere/4567")
-    assert actions.beat(run.pk, 1) is Beat.CONTINUE
+    assert work.beat(run.pk, 1) is Beat.CONTINUE
 
 
 def test_a_better_run_of_its_own_queue_makes_it_yield_one_that_cannot_start_does_not():
     run = deep()
     claimed("build", BUILDER)
     waiting, _ = request_survey("0.7.4", "sm120", user=None, source=Job.Source.PERSON, waits_for=run)
-    assert actions.beat(run.pk, 1) is Beat.CONTINUE
+    assert work.beat(run.pk, 1) is Beat.CONTINUE
     Run.objects.filter(pk=waiting.pk).update(waits_for=None)
-    assert actions.beat(run.pk, 1) is Beat.YIELD
+    assert work.beat(run.pk, 1) is Beat.YIELD
 
 
 def test_ordinary_runs_never_yield():
@@ -109,7 +110,7 @@ def test_ordinary_runs_never_yield():
     claimed("cpu", BENCHER)
     types()
     claimed("build", BUILDER)
-    assert actions.beat(run.pk, 1) is Beat.CONTINUE
+    assert work.beat(run.pk, 1) is Beat.CONTINUE
 
 
 def test_who_cancels_a_background_run_is_heard_first():
@@ -117,7 +118,7 @@ def test_who_cancels_a_background_run_is_heard_first():
     claimed("build", BUILDER)
     types()
     actions.cancel(run, User.objects.create_user("op", role="operator"))
-    assert actions.beat(run.pk, 1) is Beat.CANCEL
+    assert work.beat(run.pk, 1) is Beat.CANCEL
 
 
 def test_an_exploration_goes_before_a_full_compile_and_after_a_survey():
@@ -126,9 +127,9 @@ def test_an_exploration_goes_before_a_full_compile_and_after_a_survey():
     survey_run = types()
     assert exploration.params == {"arch": "sm120", "task": "explore"}
     order = []
-    while (run := actions.claim("build", BUILDER)) is not None:
-        order.append(run.pk)
-        actions.fail(run.pk, run.attempt, "crashed", "It crashed.")
+    while (run := work.claim(["build"], BUILDER)) is not None:
+        order.append(run.run_id)
+        work.fail(run.run_id, run.attempt, "crashed", "It crashed.")
     assert order == [survey_run.pk, exploration.pk, full.pk]
 
 
@@ -163,7 +164,7 @@ def test_tiers_are_different_runs_and_an_unknown_one_is_refused():
 def delivered(run: Run, text: bytes) -> Document:
     mine = claimed("build", BUILDER)
     assert mine.pk == run.pk
-    return ingest(actions.deliver(mine.pk, mine.attempt, text).pk)
+    return ingest(work.deliver(mine.pk, mine.attempt, text))
 
 
 @pytest.fixture

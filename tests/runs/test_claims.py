@@ -15,10 +15,11 @@ from django.utils import timezone
 from benchapp.alerts.models import Event
 from benchapp.ingest.actions import ingest
 from benchapp.people.models import AuditEntry, User
-from benchapp.runs import actions
-from benchapp.runs.actions import Beat, Progress, Request
+from benchapp.runs import actions, work
+from benchapp.runs.actions import Request
 from benchapp.runs.models import Attempt, Document, Job, Run, State
 from benchapp.runs.requests import request_cpu_gemm, request_survey
+from benchapp.runs.work import Beat, Progress
 from tests.ingest.documents import body, gemm, measurement
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,9 +31,9 @@ def ask(number: int = 0, *, waits_for: Run | None = None, source: Job.Source = J
 
 
 def claimed(worker: str = "w") -> Run:
-    run = actions.claim("cpu", worker)
+    run = work.claim(["cpu"], worker)
     assert run is not None
-    return run
+    return Run.objects.get(pk=run.run_id)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ def test_a_run_is_claimed_once_and_the_claim_is_an_attempt():
     run = ask()
     mine = claimed()
     assert (mine.pk, mine.state, mine.attempt) == (run.pk, State.RUNNING, 1)
-    assert actions.claim("cpu", "other") is None
+    assert work.claim(["cpu"], "other") is None
     assert Attempt.objects.get().worker == "w"
 
 
@@ -65,7 +66,7 @@ def test_persons_go_before_the_first_start_and_the_oldest_first():
 
 def test_another_queue_is_another_queue():
     ask()
-    assert actions.claim("build", "w") is None
+    assert work.claim(["build"], "w") is None
 
 
 def test_a_run_waits_for_the_end_of_another_whatever_it_was():
@@ -73,8 +74,8 @@ def test_a_run_waits_for_the_end_of_another_whatever_it_was():
     second = ask(2, waits_for=first)
     run = claimed()
     assert run.pk == first.pk
-    assert actions.claim("cpu", "w") is None
-    actions.fail(run.pk, run.attempt, "crashed", "It crashed.")
+    assert work.claim(["cpu"], "w") is None
+    work.fail(run.pk, run.attempt, "crashed", "It crashed.")
     assert claimed().pk == second.pk
 
 
@@ -82,21 +83,21 @@ def test_twenty_workers_at_once_claim_twenty_different_runs():
     wanted = {ask(number).pk for number in range(20)}
     got: list[int] = []
 
-    def work() -> None:
-        run = actions.claim("cpu", threading.current_thread().name)
+    def go() -> None:
+        run = work.claim(["cpu"], threading.current_thread().name)
         if run is not None:
-            got.append(run.pk)
+            got.append(run.run_id)
         connection.close()
 
-    threads = [threading.Thread(target=work) for _ in range(20)]
+    threads = [threading.Thread(target=go) for _ in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     # SKIP LOCKED may leave one empty-handed while another still holds the row it looked at; none is shared
     assert len(got) == len(set(got))
-    while (run := actions.claim("cpu", "late")) is not None:
-        got.append(run.pk)
+    while (run := work.claim(["cpu"], "late")) is not None:
+        got.append(run.run_id)
     assert set(got) == wanted
     assert len(got) == 20
 
@@ -120,9 +121,9 @@ def test_two_people_asking_for_the_same_at_once_get_one_run():
 
 def test_the_same_may_be_asked_for_again_once_it_has_ended():
     run, _ = request_survey("0.6.3", "sm120", user=None, source=Job.Source.PERSON)
-    claimed_run = actions.claim("build", "w")
+    claimed_run = work.claim(["build"], "w")
     assert claimed_run is not None
-    actions.fail(run.pk, 1, "crashed", "It crashed.")
+    work.fail(run.pk, 1, "crashed", "It crashed.")
     again, created = request_survey(" v0.6.3 ", "sm120", user=None, source=Job.Source.PERSON)
     assert created
     assert again.pk != run.pk
@@ -148,8 +149,8 @@ def test_an_unknown_arch_or_suite_is_refused_with_what_is_known():
 def test_a_beat_keeps_progress_and_log():
     ask()
     run = claimed()
-    assert actions.beat(run.pk, 1, Progress(2, 5, "compiling"), "one\n") is Beat.CONTINUE
-    assert actions.beat(run.pk, 1, None, "two\x00\n") is Beat.CONTINUE
+    assert work.beat(run.pk, 1, Progress(2, 5, "compiling"), "one\n") is Beat.CONTINUE
+    assert work.beat(run.pk, 1, None, "two\x00\n") is Beat.CONTINUE
     run.refresh_from_db()
     assert (run.progress_done, run.progress_total, run.progress_message) == (2, 5, "compiling")
     assert Attempt.objects.get().log == "one\ntwo�\n"
@@ -159,7 +160,7 @@ def test_a_log_without_end_is_cut():
     ask()
     run = claimed()
     for _ in range(3):
-        actions.beat(run.pk, 1, None, "x" * 400_000)
+        work.beat(run.pk, 1, None, "x" * 400_000)
     assert len(Attempt.objects.get().log) == actions.LOG_LIMIT
 
 
@@ -170,9 +171,9 @@ def test_a_silent_run_is_taken_up_again_and_the_old_attempt_hears_that_it_is_los
     assert actions.sweep() == 1
     again = claimed("new")
     assert again.attempt == 2
-    assert actions.beat(run.pk, 1) is Beat.LOST
-    assert actions.beat(run.pk, 2) is Beat.CONTINUE
-    assert not actions.fail(run.pk, 1, "crashed", "too late")
+    assert work.beat(run.pk, 1) is Beat.LOST
+    assert work.beat(run.pk, 2) is Beat.CONTINUE
+    assert not work.fail(run.pk, 1, "crashed", "too late")
     assert Attempt.objects.get(number=1).outcome == "lost"
 
 
@@ -207,7 +208,7 @@ def test_after_three_lost_attempts_the_run_fails_and_says_so():
 def test_a_worker_that_stops_in_good_order_costs_no_attempt():
     run = ask()
     for _ in range(5):
-        actions.put_back(run.pk, claimed().attempt)
+        work.put_back(run.pk, claimed().attempt)
     assert state(run) == State.QUEUED
 
 
@@ -215,7 +216,7 @@ def test_a_worker_started_anew_gives_up_what_its_earlier_life_held():
     mine, other = ask(1), ask(2)
     claimed("w")
     claimed("v")
-    actions.release("w")
+    work.release("w")
     assert (state(mine), state(other)) == (State.QUEUED, State.RUNNING)
 
 
@@ -228,7 +229,7 @@ def test_a_queued_run_is_cancelled_at_once_and_a_running_one_is_asked_to_stop():
     assert actions.cancel(queued, user)
     assert actions.cancel(running, user)
     assert state(queued) == State.CANCELLED
-    assert actions.beat(run.pk, 1) is Beat.CANCEL
+    assert work.beat(run.pk, 1) is Beat.CANCEL
     actions.give_up_cancelled(run.pk, 1)
     assert state(running) == State.CANCELLED
     assert not actions.cancel(running, user)
@@ -239,7 +240,7 @@ def test_a_queued_run_is_cancelled_at_once_and_a_running_one_is_asked_to_stop():
 def delivered() -> Iterator[tuple[Run, Document]]:
     ask()
     run = claimed()
-    yield run, actions.deliver(run.pk, run.attempt, body(gemm()))
+    yield run, Document.objects.get(pk=work.deliver(run.pk, run.attempt, body(gemm())))
 
 
 def test_a_delivered_document_ends_the_run_when_it_is_ingested(delivered: tuple[Run, Document]):
@@ -254,19 +255,19 @@ def test_a_delivered_document_ends_the_run_when_it_is_ingested(delivered: tuple[
 
 def test_a_message_delivered_twice_changes_nothing(delivered: tuple[Run, Document]):
     run, document = delivered
-    assert actions.deliver(run.pk, 1, body(gemm())).pk == document.pk
+    assert work.deliver(run.pk, 1, body(gemm())) == document.pk
     ingest(document.pk)
     ingest(document.pk)
-    assert actions.deliver(run.pk, 1, body(gemm())).pk == document.pk
+    assert work.deliver(run.pk, 1, body(gemm())) == document.pk
     assert state(run) == State.DONE
     assert Document.objects.count() == 1
 
 
 def test_a_late_document_is_kept_as_superseded(delivered: tuple[Run, Document]):
     run, document = delivered
-    late = actions.deliver(run.pk, 1, body(gemm(measurement(median=9e-3))))
+    late = work.deliver(run.pk, 1, body(gemm(measurement(median=9e-3))))
     ingest(document.pk)
-    assert ingest(late.pk).state == Document.State.SUPERSEDED
+    assert ingest(late).state == Document.State.SUPERSEDED
     assert state(run) == State.DONE
 
 
@@ -275,7 +276,7 @@ def test_a_late_document_of_a_run_that_had_failed_still_counts():
     for _ in range(3):
         silence(claimed())
         actions.sweep()
-    ingest(actions.deliver(run.pk, 3, body(gemm())).pk)
+    ingest(work.deliver(run.pk, 3, body(gemm())))
     run.refresh_from_db()
     assert (run.state, run.failure) == (State.DONE, "")
 
@@ -285,17 +286,17 @@ def test_the_first_of_two_attempts_to_deliver_wins_and_stops_the_other():
     silence(claimed("slow"))
     actions.sweep()
     claimed("second")
-    ingest(actions.deliver(run.pk, 1, body(gemm())).pk)
+    ingest(work.deliver(run.pk, 1, body(gemm())))
     assert state(run) == State.DONE
-    assert actions.beat(run.pk, 2) is Beat.LOST
-    late = actions.deliver(run.pk, 2, body(gemm(measurement(median=9e-3))))
-    assert ingest(late.pk).state == Document.State.SUPERSEDED
+    assert work.beat(run.pk, 2) is Beat.LOST
+    late = work.deliver(run.pk, 2, body(gemm(measurement(median=9e-3))))
+    assert ingest(late).state == Document.State.SUPERSEDED
 
 
 def test_a_refused_document_fails_its_run_with_the_fault():
     run = ask()
     claimed()
-    ingest(actions.deliver(run.pk, 1, b"{}").pk)
+    ingest(work.deliver(run.pk, 1, b"{}"))
     run.refresh_from_db()
     assert run.state == State.FAILED
     assert run.failure.startswith("The document it delivered was refused: schema_version: Field required")

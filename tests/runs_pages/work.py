@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchapp.catalog.models import Recipe
 from benchapp.ingest.actions import ingest
-from benchapp.runs import actions
+from benchapp.runs import work
 from benchapp.runs.models import Document, Job, Run
 from benchapp.runs.requests import request_cpu_gemm, request_survey
 from tests.ingest.documents import body, gemm, measurement
@@ -19,24 +19,23 @@ def queued_survey(version: str = "0.6.3") -> Run:
 
 def running_survey(version: str = "0.6.3", log: str = LOG) -> Run:
     run = queued_survey(version)
-    actions.claim(run.queue, "build@here")
-    actions.beat(run.pk, 1, actions.Progress(14, 40, "compiling group 2"), log)
+    work.claim([run.queue], "build@here")
+    work.beat(run.pk, 1, work.Progress(14, 40, "compiling group 2"), log)
     run.refresh_from_db()
     return run
 
 
 def failed_survey(version: str = "9.9.9") -> Run:
     run = running_survey(version)
-    actions.fail(run.pk, 1, "no_such_version", f"There is no FlashInfer {version}.")
+    work.fail(run.pk, 1, "no_such_version", f"There is no FlashInfer {version}.")
     run.refresh_from_db()
     return run
 
 
 def gemm_done(*measurements) -> tuple[Run, Document]:
     run, _ = request_cpu_gemm("cpu-smoke", user=None, source=Job.Source.FIRST_START)
-    actions.claim(run.queue, "cpu@here")
-    document = actions.deliver(run.pk, 1, body(gemm(*(measurements or (measurement(),)))))
-    document = ingest(document.pk)
+    work.claim([run.queue], "cpu@here")
+    document = ingest(work.deliver(run.pk, 1, body(gemm(*(measurements or (measurement(),))))))
     assert document.state == Document.State.ACCEPTED, document.fault
     run.refresh_from_db()
     return run, document

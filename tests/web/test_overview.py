@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from benchapp.alerts.models import Event
 from benchapp.ingest.actions import ingest
-from benchapp.runs import actions
+from benchapp.runs import actions, work
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.requests import request_cpu_gemm
 from benchapp.web import queries
@@ -184,7 +184,7 @@ def test_a_run_waits_for_another_only_until_that_ended(client):
     first = running_survey()
     request_cpu_gemm("cpu-smoke", user=None, source=Job.Source.FIRST_START, waits_for=first)
     assert f"Waits for run {first.pk} to end." in page(client)
-    actions.fail(first.pk, 1, "x", "It failed.")
+    work.fail(first.pk, 1, "x", "It failed.")
     assert "Waits for run" not in page(client)
 
 
@@ -193,7 +193,7 @@ def test_results_are_announced_when_a_run_ends_and_not_at_every_step(client):
     seen = queries.motion().pulse
     Run.objects.filter(pk=run.pk).update(progress_done=20)
     assert "HX-Trigger" not in client.get(f"/now?seen={seen}")
-    actions.fail(run.pk, 1, "x", "It failed.")
+    work.fail(run.pk, 1, "x", "It failed.")
     assert client.get(f"/now?seen={seen}")["HX-Trigger"] == "results"
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.runs.actions import CPU_QUEUE, Request, request_run
+from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Measurement, Run, State
+from benchapp.runs.queues import CPU as CPU_QUEUE
 from benchapp.runs.requests import CPU_TORCH
 from tests.workers.conftest import becomes
 from workers.bench.gemm.cases import Case

@@ -12,44 +12,45 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from benchapp.runs import actions
-from benchapp.runs.models import Attempt, Document, Run, State
+from benchapp.runs import work
+from benchapp.runs.models import Attempt, Document, State
+from benchapp.runs.work import Claim
 from tests.workers.conftest import REPOSITORY, ask, good_document
 from workers import child, environments, execute, lease, spool
 
 
 @pytest.fixture
-def claimed(transactional_db: None) -> Run:
+def claimed(transactional_db: None) -> Claim:
     ask()
-    run = actions.claim("cpu", "w")
+    run = work.claim(["cpu"], "w")
     assert run is not None
     return run
 
 
-def spooled(folder: Path, run: Run) -> Path:
+def spooled(folder: Path, run: Claim) -> Path:
     document = folder / "document.json"
     document.write_text(good_document())
-    spool.put(folder / "spool", document, run.pk, run.attempt)
+    spool.put(folder / "spool", document, run.run_id, run.attempt)
     return folder / "spool"
 
 
 def test_a_document_waits_in_the_spool_while_postgres_is_away(
-    claimed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    claimed: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     folder = spooled(tmp_path, claimed)
     with monkeypatch.context() as away:
         connection.close()
         away.setitem(connection.settings_dict, "PORT", "1")
         assert spool.flush(folder) == 0
-    assert [path.name for path in folder.glob("*.json")] == [f"{claimed.pk}-1.json"]
+    assert [path.name for path in folder.glob("*.json")] == [f"{claimed.run_id}-1.json"]
     assert spool.flush(folder) == 1
     claimed.refresh_from_db()
     assert claimed.state == State.DELIVERED
     assert not list(folder.glob("*.json"))
-    assert Document.objects.get().run_id == claimed.pk
+    assert Document.objects.get().run_id == claimed.run_id
 
 
-def test_a_file_that_cannot_be_delivered_does_not_hold_up_the_others(claimed: Run, tmp_path: Path):
+def test_a_file_that_cannot_be_delivered_does_not_hold_up_the_others(claimed: Claim, tmp_path: Path):
     folder = spooled(tmp_path, claimed)
     (folder / "notes.json").write_text("not ours")
     (folder / "999999-1.json").write_text(good_document(7))
@@ -113,7 +114,7 @@ def test_a_child_past_its_time_is_ended_and_says_so(tmp_path: Path):
 
 
 def test_a_document_finished_in_the_last_second_is_kept_though_the_run_is_lost(
-    claimed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings
+    claimed: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings
 ):
     """The child ends with its document written; the beat after it hears that the run is somebody else's."""
     settings.HOME = tmp_path
@@ -125,11 +126,11 @@ def test_a_document_finished_in_the_last_second_is_kept_though_the_run_is_lost(
     monkeypatch.setattr(execute, "_environment", lambda run, folder: Path(sys.executable))
     monkeypatch.setattr(child, "run", finished)
     execute.execute(claimed)
-    assert Document.objects.get().run_id == claimed.pk
+    assert Document.objects.get().run_id == claimed.run_id
 
 
 def test_a_full_disk_is_said_in_one_sentence(
-    claimed: Run, monkeypatch: pytest.MonkeyPatch, settings, tmp_path
+    claimed: Claim, monkeypatch: pytest.MonkeyPatch, settings, tmp_path
 ):
     def full(*args: object) -> Path:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -163,5 +164,5 @@ def test_progress_lines_that_are_no_progress_are_passed_over(tmp_path: Path):
         tick=lambda progress, log: seen.append(progress),
         extra_environment={},
     )
-    assert seen[-1] == actions.Progress(1, 2, "m")
+    assert seen[-1] == work.Progress(1, 2, "m")
     assert json.loads((tmp_path / "progress").read_text().splitlines()[-1])["done"] == 1

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class FleetConfig(AppConfig):
+    name = "benchapp.fleet"

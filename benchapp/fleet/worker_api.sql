@@ -1,0 +1,25 @@
+-- What workers may do with the database beside their runs: see benchapp/runs/worker_api.sql.
+
+-- The newest report of an installation, as it came; Tilewatch makes rows of it.
+CREATE OR REPLACE FUNCTION worker.report(p_worker text, p_payload jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    PERFORM worker.must_be(p_worker);
+    IF pg_column_size(p_payload) > 1000000 THEN
+        RAISE EXCEPTION 'a report of % bytes is not taken', pg_column_size(p_payload) USING ERRCODE = 'check_violation';
+    END IF;
+    INSERT INTO fleet_report (installation, worker, payload, at)
+    VALUES (left(split_part(p_worker, '/', 2), 16), left(p_worker, 120), p_payload, now())
+    ON CONFLICT (installation) DO UPDATE SET
+        worker = excluded.worker, payload = excluded.payload, at = excluded.at;
+END $$;
+
+-- The bytes of a candidate, by their digest.
+CREATE OR REPLACE FUNCTION worker.candidate(p_worker text, p_sha256 text) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    PERFORM worker.must_be(p_worker);
+    RETURN (SELECT body FROM fleet_candidate WHERE sha256 = p_sha256);
+END $$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA worker FROM PUBLIC;
