@@ -9,4 +9,5 @@ urlpatterns = [
     path("tiles/", include("benchapp.tiles.urls")),
     path("trends/", include("benchapp.trends.urls")),
     path("runs/", include("benchapp.runs.urls")),
+    path("", include("benchapp.fleet.urls")),
 ]
