@@ -14,7 +14,7 @@ REPORTS_TASK = "fleet.take_reports"
 
 
 def report(worker: str, payload: dict[str, Any]) -> None:
-    """Store an installation's newest report; the control worker makes rows of it. See `benchapp.fleet.reports`."""
+    """Store an installation's newest report, of which `benchapp.fleet.reports` makes rows."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT worker.report(%s, %s::jsonb)", [worker, json.dumps(payload).replace("\\u0000", "\ufffd")]

@@ -9,9 +9,9 @@ FINAL = frozenset({State.DONE, State.FAILED, State.CANCELLED})
 ACTIVE = frozenset({State.QUEUED, State.RUNNING, State.DELIVERED})
 
 #: from → to; `worker_api.sql` has them as a trigger, whoever writes. `queued → failed`: its environment
-#: cannot be built. `running → queued`: its heart stopped. `running → done`: an environment was built. `queued, running, failed → delivered`: a document
-#: arrived, perhaps late from an attempt that was given up; what was measured is never lost. `failed → done`:
-#: one document of a run was refused, and the next was good.
+#: cannot be built. `running → queued`: its heart stopped. `running → done`: an environment was built.
+#: `queued, running, failed → delivered`: a document arrived, perhaps late from an attempt that was given up;
+#: what was measured is never lost. `failed → done`: one document of a run was refused, the next was good.
 MOVES: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.RUNNING, State.DELIVERED, State.FAILED, State.CANCELLED}),
     State.RUNNING: frozenset({State.QUEUED, State.DELIVERED, State.FAILED, State.CANCELLED, State.DONE}),

@@ -79,7 +79,7 @@ class Progress:
     message: str = ""
 
 
-def _call(function: str, *arguments: object) -> list[Any]:
+def _call(function: str, *arguments: Any) -> list[Any]:
     """The rows' first columns. `function` is one of `worker_api.CALLABLE`, its types cast."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM worker.{function}", arguments)  # noqa: S608 - written in this module

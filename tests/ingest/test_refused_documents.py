@@ -230,10 +230,10 @@ def test_a_good_document_after_a_refused_one_makes_the_run_done():
     claim(["cpu"], "w")
     bad = deliver(run.pk, 1, b"{}")
     good = deliver(run.pk, 1, body(gemm()))
-    assert ingest(bad.pk).state == Document.State.REJECTED
+    assert ingest(bad).state == Document.State.REJECTED
     run.refresh_from_db()
     assert run.state == State.FAILED
-    assert ingest(good.pk).state == Document.State.ACCEPTED
+    assert ingest(good).state == Document.State.ACCEPTED
     run.refresh_from_db()
     assert (run.state, run.failure) == (State.DONE, "")
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def finish(run: Run, content: bytes) -> None:
     claimed = work.claim([run.queue], "w")
     assert claimed is not None
-    assert claimed.pk == run.pk
+    assert claimed.run_id == run.pk
     ingest(work.deliver(run.pk, claimed.attempt, content))
 
 

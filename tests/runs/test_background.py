@@ -100,9 +100,9 @@ def test_a_better_run_of_its_own_queue_makes_it_yield_one_that_cannot_start_does
     run = deep()
     claimed("build", BUILDER)
     waiting, _ = request_survey("0.7.4", "sm120", user=None, source=Job.Source.PERSON, waits_for=run)
-    assert work.beat(run.pk, 1) is Beat.CONTINUE
+    assert work.beat(run.pk, 1, queues=["build"]) is Beat.CONTINUE
     Run.objects.filter(pk=waiting.pk).update(waits_for=None)
-    assert work.beat(run.pk, 1) is Beat.YIELD
+    assert work.beat(run.pk, 1, queues=["build"]) is Beat.YIELD
 
 
 def test_ordinary_runs_never_yield():
@@ -244,12 +244,16 @@ def test_the_bench_is_told_what_was_asked_for():
         for options in ({"full": 2}, {"rescue": True})
     )
     where = ["--flashinfer", "0.6.3", "--arch", "sm120", "--cache"]
-    for run, command, more in (
-        (types("0.6.3"), "tiles", []),
-        (deep(), "tiles", ["--tier", "full"]),
-        (exploration, "explore", []),
-        (whole, "explore", ["--full", "2"]),
-        (rescue, "explore", ["--rescue"]),
-    ):
+    told = {
+        types("0.6.3").pk: ("tiles", []),
+        deep().pk: ("tiles", ["--tier", "full"]),
+        exploration.pk: ("explore", []),
+        whole.pk: ("explore", ["--full", "2"]),
+        rescue.pk: ("explore", ["--rescue"]),
+    }
+    while (run := work.claim(["build"], BUILDER)) is not None:
+        command, more = told.pop(run.run_id)
+        work.fail(run.run_id, run.attempt, "crashed", "It crashed.")
         arguments = survey_arguments(run)
         assert [arguments[0], *arguments[1:6], *arguments[7:]] == [command, *where, *more]
+    assert not told

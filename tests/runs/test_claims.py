@@ -230,7 +230,7 @@ def test_a_queued_run_is_cancelled_at_once_and_a_running_one_is_asked_to_stop():
     assert actions.cancel(running, user)
     assert state(queued) == State.CANCELLED
     assert work.beat(run.pk, 1) is Beat.CANCEL
-    actions.give_up_cancelled(run.pk, 1)
+    work.give_up_cancelled(run.pk, 1)
     assert state(running) == State.CANCELLED
     assert not actions.cancel(running, user)
     assert AuditEntry.objects.filter(action="cancel_run", user=user).count() == 2
