@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -13,21 +14,29 @@ from benchapp.runs import queues
 from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run
 from workers.bench.document import Tier
+from workers.bench.gemm.cases import Case
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
 #: The torch of CPU benchmarks.
 CPU_TORCH = "2.13.0"
-LONGEST_VERSION = 40
+#: The CUDA major release that torch is built for, of GPU benchmarks.
+GPU_CUDA = "13"
+LONGEST_VERSION = 60
+#: What the local part of a candidate's version begins with: a wheel that was registered here.
+CANDIDATE = "candidate."
 #: Whole compiles that one exploration may ask for.
 MOST_FULL = 20
 #: Background work: a sweep over releases takes most of an hour, an exploration minutes, full compiles hours.
 SWEEP_PRIORITY, EXPLORE_PRIORITY, DEEP_PRIORITY = -2, -5, -10
 
 
-def clean_version(text: str) -> str:
-    """A PEP 440 version, normalised. Raises ValidationError."""
+def clean_version(text: str, *, candidates: bool = False) -> str:
+    """A PEP 440 version, normalised. Raises ValidationError.
+
+    With `candidates` also one of a wheel registered here; whether there is such a one is for the caller.
+    """
     text = text.strip()
     refusal = ValidationError(f"{text[:LONGEST_VERSION]!r} is not a version; expected one such as 0.6.3.")
     if len(text) > LONGEST_VERSION:
@@ -36,7 +45,8 @@ def clean_version(text: str) -> str:
         version = Version(text)
     except InvalidVersion:
         raise refusal from None
-    if version.local or version.epoch:
+    candidate = candidates and (version.local or "").startswith(CANDIDATE)
+    if version.epoch or (version.local and not candidate):
         raise ValidationError("Local versions (with a +) and epochs (with a !) are not on the package index.")
     return str(version)
 
@@ -49,6 +59,27 @@ def clean_arch(text: str) -> str:
     return text
 
 
+def survey(version: str, arch: str, *, tier: Tier = "types", priority: int | None = None) -> Request:
+    """The tile survey of a FlashInfer version. Raises ValidationError.
+
+    Tier `full` compiles the bodies of whatever fits: hours, so it is always done in the background.
+    """
+    version, arch = clean_version(version, candidates=True), clean_arch(arch)
+    if tier not in ("types", "full"):
+        raise ValidationError(f"{tier[:20]!r} is not a tier to ask for; expected types or full.")
+    deep = tier == "full"
+    what = "Full compile of what fits in" if deep else "Tile survey of"
+    return Request(
+        kind=Run.Kind.TILES,
+        title=f"{what} FlashInfer {version} on {arch.upper()}",
+        queue=queues.BUILD,
+        versions={"flashinfer": version},
+        params={"arch": arch, "tier": tier} if deep else {"arch": arch},
+        target=_arch_target(arch),
+        priority=DEEP_PRIORITY if deep else priority,
+    )
+
+
 def request_survey(
     version: str,
     arch: str,
@@ -59,25 +90,37 @@ def request_survey(
     tier: Tier = "types",
     priority: int | None = None,
 ) -> tuple[Run, bool]:
-    """Ask for the tile survey of a FlashInfer version. Returns (run, created). Raises ValidationError.
+    """Ask for a `survey`. Returns (run, created). Raises ValidationError."""
+    request = survey(clean_version(version), arch, tier=tier, priority=priority)
+    return request_run(request, user=user, source=source, waits_for=waits_for)
 
-    Tier `full` compiles the bodies of whatever fits: hours, so it is always done in the background.
+
+def exploration(version: str, arch: str, *, full: int = 0, rescue: bool = False) -> Request:
+    """Which tiles that no release ships would fit, by the CUTLASS of a FlashInfer version.
+
+    The `full` most promising are compiled whole too, a minute or two each. With `rescue` it asks which of
+    the release's own kernels that overflow would fit with one stage less. Raises ValidationError.
     """
-    version, arch = clean_version(version), clean_arch(arch)
-    if tier not in ("types", "full"):
-        raise ValidationError(f"{tier[:20]!r} is not a tier to ask for; expected types or full.")
-    deep = tier == "full"
-    what = "Full compile of what fits in" if deep else "Tile survey of"
-    request = Request(
+    version = clean_version(version, candidates=True)
+    if arch not in EXPLORED_ARCHES:
+        raise ValidationError(f"{arch[:20]!r} is not explored; expected {', '.join(EXPLORED_ARCHES)}.")
+    if not 0 <= full <= MOST_FULL:
+        raise ValidationError(f"{full} is not a number of whole compiles; expected 0 to {MOST_FULL}.")
+    if full and rescue:
+        raise ValidationError("A rescue compiles nothing whole: expected either one.")
+    what = "Stage rescues of" if rescue else "Exploration of tiles with the CUTLASS of"
+    params: dict[str, Any] = {"arch": arch, "task": "explore"}
+    params |= {"rescue": True} if rescue else {}
+    params |= {"full": full} if full else {}
+    return Request(
         kind=Run.Kind.TILES,
         title=f"{what} FlashInfer {version} on {arch.upper()}",
         queue=queues.BUILD,
         versions={"flashinfer": version},
-        params={"arch": arch, "tier": tier} if deep else {"arch": arch},
+        params=params,
         target=_arch_target(arch),
-        priority=DEEP_PRIORITY if deep else priority,
+        priority=EXPLORE_PRIORITY,
     )
-    return request_run(request, user=user, source=source, waits_for=waits_for)
 
 
 def request_exploration(
@@ -89,32 +132,8 @@ def request_exploration(
     full: int = 0,
     rescue: bool = False,
 ) -> tuple[Run, bool]:
-    """Ask which tiles that no release ships would fit, by the CUTLASS of a FlashInfer version.
-
-    The `full` most promising are compiled whole too, a minute or two each. With `rescue` it asks which of
-    the release's own kernels that overflow would fit with one stage less. Returns (run, created). Raises
-    ValidationError.
-    """
-    version = clean_version(version)
-    if arch not in EXPLORED_ARCHES:
-        raise ValidationError(f"{arch[:20]!r} is not explored; expected {', '.join(EXPLORED_ARCHES)}.")
-    if not 0 <= full <= MOST_FULL:
-        raise ValidationError(f"{full} is not a number of whole compiles; expected 0 to {MOST_FULL}.")
-    if full and rescue:
-        raise ValidationError("A rescue compiles nothing whole: expected either one.")
-    what = "Stage rescues of" if rescue else "Exploration of tiles with the CUTLASS of"
-    params: dict[str, Any] = {"arch": arch, "task": "explore"}
-    params |= {"rescue": True} if rescue else {}
-    params |= {"full": full} if full else {}
-    request = Request(
-        kind=Run.Kind.TILES,
-        title=f"{what} FlashInfer {version} on {arch.upper()}",
-        queue=queues.BUILD,
-        versions={"flashinfer": version},
-        params=params,
-        target=_arch_target(arch),
-        priority=EXPLORE_PRIORITY,
-    )
+    """Ask for an `exploration`. Returns (run, created). Raises ValidationError."""
+    request = exploration(clean_version(version), arch, full=full, rescue=rescue)
     return request_run(request, user=user, source=source)
 
 
@@ -125,19 +144,43 @@ def _arch_target(arch: str) -> Target:
     return target
 
 
+def gemm(
+    cases: Sequence[Case],
+    *,
+    suite: str,
+    torch: str,
+    queue: str = queues.CPU,
+    where: str = "this machine's CPUs",
+    gpus: Sequence[str] = (),
+    foreign: str = "",
+    target: Target | None = None,
+    time_limit_s: int | None = None,
+) -> Request:
+    """GEMM cases on what `queue` stands for. On GPUs `foreign` says what becomes of a measurement beside
+    another program: it is refused, or flagged. `suite` is the list that the cases are of, "" for none."""
+    device = "cpu" if queue.partition(".")[0] == queues.CPU else "cuda"
+    params: dict[str, Any] = {"device": device, "suite": suite, "cases": [case.params for case in cases]}
+    if device == "cuda":
+        params["foreign"] = foreign
+    what = f"GEMM suite {suite}" if suite else f"{len(cases)} GEMM case{'s' * (len(cases) != 1)}"
+    return Request(
+        kind=Run.Kind.GEMM,
+        title=f"{what} on {where}",
+        queue=queue,
+        versions={"torch": torch} | ({"cuda": GPU_CUDA} if device == "cuda" else {}),
+        params=params,
+        target=target,
+        needs_environment=True,
+        gpus=tuple(gpus),
+        time_limit_s=time_limit_s,
+    )
+
+
 def request_cpu_gemm(
     suite: str, *, user: User | None, source: Job.Source, waits_for: Run | None = None
 ) -> tuple[Run, bool]:
     """Ask for a GEMM suite on this host's CPUs. Returns (run, created). Raises ValidationError."""
     if suite not in SUITES:
         raise ValidationError(f"{suite[:40]!r} is not a suite; expected {', '.join(sorted(SUITES))}.")
-    cases: list[dict[str, Any]] = [case.params for case in SUITES[suite]]
-    request = Request(
-        kind=Run.Kind.GEMM,
-        title=f"GEMM suite {suite} on this machine's CPUs",
-        queue=queues.CPU,
-        versions={"torch": CPU_TORCH},
-        params={"device": "cpu", "suite": suite, "cases": cases},
-        needs_environment=True,
-    )
+    request = gemm(SUITES[suite], suite=suite, torch=CPU_TORCH)
     return request_run(request, user=user, source=source, waits_for=waits_for)

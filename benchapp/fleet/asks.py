@@ -1,0 +1,223 @@
+"""What may be asked for: one form of words for the trigger page, its permalinks, commands and schedules."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+
+from benchapp.fleet import ask_fields, offers
+from benchapp.fleet.ask_fields import NEWEST, WHAT, case_of
+from benchapp.people.models import User
+from benchapp.runs import queues, requests
+from benchapp.runs.actions import Asked, Request, request_job
+from benchapp.runs.models import Job
+from workers.bench.gemm.cases import Case
+from workers.bench.gemm.suites import SUITES
+
+#: Parameters in addresses and commands → fields.
+PARAMETERS = {"version": "versions", "target": "targets", "case": "cases"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ask:
+    """Runs of each version on each target. Made by `Ask.from_json` or `clean`, which check each field."""
+
+    what: str
+    versions: tuple[str, ...]
+    targets: tuple[str, ...]
+    #: name of a list of cases; "": the cases are free
+    suite: str = ""
+    #: M×N×K:dtype; empty: all of the suite
+    cases: tuple[str, ...] = ()
+    time_limit_s: int | None = None
+    #: what becomes of a GPU measurement beside another program
+    foreign: str = "refuse"
+
+    @property
+    def package(self) -> str:
+        """Of recipes: what `versions` are versions of."""
+        return "torch" if self.what == "gemm" else "flashinfer"
+
+    @property
+    def chosen_cases(self) -> tuple[Case, ...]:
+        """What each run measures; none for tiles."""
+        if self.cases:
+            return tuple(case_of(text) for text in self.cases)
+        return SUITES[self.suite] if self.suite else ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Without what is as by default."""
+        told = dataclasses.asdict(self)
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in told.items()
+            if value != defaults[name]
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> Ask:
+        """Raises ValidationError, {field: sentence}; whether what is named exists is for `check`."""
+        return cls(**ask_fields.read(data))
+
+    def query(self) -> str:
+        """The parameters of the permalink, without "?"."""
+        names = {field: parameter for parameter, field in PARAMETERS.items()}
+        return urlencode(
+            {names.get(field, field): value for field, value in self.as_json().items()}, doseq=True, safe=":"
+        )
+
+    def __str__(self) -> str:
+        """A title: "Tile survey of FlashInfer 0.6.3 on SM120"."""
+        package = "torch" if self.what == "gemm" else "FlashInfer"
+        what = WHAT[self.what]
+        if self.what == "gemm":
+            what = f"GEMM suite {self.suite}" if self.suite else f"{_count(self.cases, 'GEMM case')}"
+        versions = ", ".join(self.versions) if len(self.versions) < 4 else _count(self.versions, "version")
+        targets = (
+            ", ".join(describe(target) for target in self.targets)
+            if len(self.targets) < 4
+            else _count(self.targets, "target")
+        )
+        return f"{what} {'with' if self.what == 'gemm' else 'of'} {package} {versions} on {targets}"
+
+
+def from_query(query: QueryDict) -> dict[str, Any]:
+    """What `clean` takes, of a permalink's parameters; those that nobody knows are left out."""
+    single = ("what", "suite", "time_limit_s", "foreign")
+    data: dict[str, Any] = {name: query[name] for name in single if query.get(name)}
+    return data | {field: query.getlist(name) for name, field in PARAMETERS.items() if name in query}
+
+
+def clean(data: Mapping[str, Any]) -> Ask:
+    """An ask of whatever a form, a command or an address holds. Raises ValidationError, {field: sentence}."""
+    ask = Ask.from_json(data)
+    check(ask)
+    return ask
+
+
+def check(ask: Ask, machines: offers.Machines | None = None) -> None:
+    """Whether what is named exists here. Raises ValidationError, {field: sentence}."""
+    faults: dict[str, str] = {}
+    for version in ask.versions:
+        if version == NEWEST and offers.newest(ask.package) is None:
+            faults["versions"] = (
+                f"No release of {ask.package} is known here yet; expected a version by number."
+            )
+        if offers.is_candidate(version) and version not in offers.candidates(ask.package):
+            faults["versions"] = f"{version} is not registered here as a candidate of {ask.package}."
+    if ask.what == "gemm" and any(target != "cpu" for target in ask.targets):
+        machines = machines or offers.Machines.read()
+        wrong = next((said for said in (_missing(target, machines) for target in ask.targets) if said), "")
+        if wrong:
+            faults["targets"] = wrong
+    if faults:
+        raise ValidationError(faults)
+
+
+def _missing(target: str, machines: offers.Machines) -> str:
+    """Why a target of measurements cannot be asked for; "" if it can."""
+    kind, _, which = target.partition(":")
+    uuids = which.split("+") if kind in ("gpu", "gang") else []
+    unknown = next((uuid for uuid in uuids if uuid not in machines.by_uuid), None)
+    if unknown is not None:
+        return f"{unknown} is no GPU that has reported here; expected {_some(machines.by_uuid)}."
+    if kind == "gang" and not set.intersection(*(machines.hosts_of(uuid) for uuid in uuids)):
+        return f"{describe(target)}: the GPUs of a gang must be in one host, and no host has all of these."
+    here: dict[str, Iterable[str]] = {
+        "cpu": machines.hosts, "model": machines.models, "gpuarch": machines.archs,
+    }  # fmt: skip
+    known = list(here.get(kind, ()))
+    if which and kind in here and which not in known:
+        return f"{target} is not here; expected {_some(f'{kind}:{name}' for name in known)}."
+    return ""
+
+
+def _some(names: Any, most: int = 8) -> str:
+    listed = list(names)
+    if not listed:
+        return "cpu: no GPU or host has reported yet"
+    return ", ".join(listed[:most]) + (f" or one of {len(listed) - most} more" if len(listed) > most else "")
+
+
+def resolved(ask: Ask) -> Ask:
+    """With the version that is newest now in place of the word. Raises ValidationError."""
+    if NEWEST not in ask.versions:
+        return ask
+    newest = offers.newest(ask.package)
+    if newest is None:
+        raise ValidationError({"versions": f"No release of {ask.package} is known here yet."})
+    versions = dict.fromkeys(newest if version == NEWEST else version for version in ask.versions)
+    return dataclasses.replace(ask, versions=tuple(versions))
+
+
+def to_requests(ask: Ask) -> list[Request]:
+    """One request a version and target, in the order asked. "newest" must be resolved before."""
+    return [_request(ask, version, target) for version in ask.versions for target in ask.targets]
+
+
+def _request(ask: Ask, version: str, target: str) -> Request:
+    if ask.what == "gemm":
+        queue, gpus = queue_of(target)
+        return requests.gemm(
+            ask.chosen_cases,
+            suite=ask.suite,
+            torch=version,
+            queue=queue,
+            where=describe(target),
+            gpus=gpus,
+            foreign=ask.foreign,
+            time_limit_s=ask.time_limit_s,
+        )
+    which = target.partition(":")[2]
+    if ask.what == "explore":
+        request = requests.exploration(version, which)
+    else:
+        request = requests.survey(version, which, tier="full" if ask.what == "full" else "types")
+    return dataclasses.replace(request, time_limit_s=ask.time_limit_s)
+
+
+def queue_of(target: str) -> tuple[str, tuple[str, ...]]:
+    """The queue of a target of measurements, and the UUIDs where it is a gang."""
+    kind, _, which = target.partition(":")
+    if kind == "gang":
+        gang = tuple(which.split("+"))
+        return queues.gpu(gang[0]), gang
+    if kind == "cpu":
+        return (queues.cpu_of(which) if which else queues.CPU), ()
+    return {"gpu": queues.gpu, "model": queues.gpu_model, "gpuarch": queues.gpu_arch}[kind](which), ()
+
+
+def describe(target: str) -> str:
+    """A target in words: "any GPU of sm90"."""
+    kind, _, which = target.partition(":")
+    if kind == "arch":
+        return which.upper()
+    if kind == "gang":
+        return f"{_count(which.split('+'), 'GPU')} {which.replace('+', ', ')}"
+    return queues.describe(queue_of(target)[0])
+
+
+def request(
+    ask: Ask, *, user: User | None, source: Job.Source, key: str | None = None, priority: int | None = None
+) -> Asked:
+    """Ask for it: one job of many runs. Raises ValidationError where something named is not here any more.
+
+    The same `key` again gives the job that it made. `priority` is of runs that are no background work.
+    """
+    check(ask)
+    wanted = [
+        dataclasses.replace(request, priority=priority) if request.priority is None else request
+        for request in to_requests(resolved(ask))
+    ]
+    title = wanted[0].title if len(wanted) == 1 else str(ask)
+    return request_job(wanted, title=title, user=user, source=source, key=key, asked=ask.as_json())
+
+
+def _count(things: Any, noun: str) -> str:
+    return f"{len(things)} {noun}{'s' * (len(things) != 1)}"

@@ -1,0 +1,85 @@
+"""What there is to ask for: versions, GPUs, hosts. Forms offer it, and nothing else is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from functools import cached_property
+
+from packaging.version import Version
+
+from benchapp.catalog.models import Release, Stack
+from benchapp.catalog.versions import version_order
+from benchapp.fleet.models import Candidate, Gpu, Installation, WatchedRelease
+from benchapp.runs import queues
+from benchapp.runs.requests import CANDIDATE, CPU_TORCH
+from workers.bench.tiles.versions import normalised_or_none
+
+#: What recipes call a package → what the index calls it.
+ON_INDEX = {"flashinfer": "flashinfer-python", "torch": "torch"}
+
+
+def releases(package: str) -> list[str]:
+    """Releases known of a package of recipes, newest first."""
+    known = set(Release.objects.filter(package=package).values_list("version", flat=True))
+    watched = WatchedRelease.objects.filter(package=ON_INDEX[package])
+    known |= set(watched.values_list("version", flat=True))
+    if package == "torch":
+        seen = Stack.objects.filter(components__has_key="torch").values_list("components__torch", flat=True)
+        # torch says 2.13.0+cpu of what the index calls 2.13.0
+        known |= {CPU_TORCH} | {str(version).partition("+")[0] for version in seen}
+    plain = {normalised_or_none(version) for version in known}
+    return sorted((version for version in plain if version and "+" not in version), key=version_order)[::-1]
+
+
+def candidates(package: str) -> list[str]:
+    """Versions of the wheels registered as candidates, newest registration first."""
+    return list(Candidate.objects.filter(package=package).values_list("version", flat=True))
+
+
+def is_candidate(version: str) -> bool:
+    return f"+{CANDIDATE}" in version
+
+
+def newest(package: str) -> str | None:
+    """The newest release known, pre-releases only where there is nothing else."""
+    known = releases(package)
+    return next((version for version in known if not Version(version).is_prerelease), next(iter(known), None))
+
+
+@dataclasses.dataclass(frozen=True)
+class Machines:
+    """The hosts and GPUs that have reported, read once."""
+
+    installations: list[Installation]
+    gpus: list[Gpu]
+
+    @classmethod
+    def read(cls) -> Machines:
+        gpus = Gpu.objects.select_related("installation").order_by("installation__host", "index", "pk")
+        return cls(list(Installation.objects.order_by("host", "key")), list(gpus))
+
+    @cached_property
+    def by_uuid(self) -> dict[str, Gpu]:
+        """One row a GPU: that of the installation whose worker is pinned to it and saw it last."""
+        ordered = sorted(self.gpus, key=lambda gpu: (gpu.served, gpu.present, gpu.seen_at))
+        return {gpu.uuid: gpu for gpu in ordered}
+
+    @cached_property
+    def models(self) -> dict[str, str]:
+        """Slug → product."""
+        return {queues.slug(gpu.model): gpu.model for gpu in self.by_uuid.values()}
+
+    @cached_property
+    def archs(self) -> Counter[str]:
+        """GPUs of each architecture."""
+        return Counter(gpu.arch for gpu in self.by_uuid.values())
+
+    @cached_property
+    def hosts(self) -> dict[str, str]:
+        """Installation → host."""
+        return {installation.key: installation.host for installation in self.installations}
+
+    def hosts_of(self, uuid: str) -> set[str]:
+        """Installations that see a GPU."""
+        return {gpu.installation.key for gpu in self.gpus if gpu.uuid == uuid}
