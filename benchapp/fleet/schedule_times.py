@@ -21,7 +21,7 @@ from cronsim import CronSim, CronSimError
 LEAST_S = 300
 MOST_S = 366 * 86400
 #: Missed times are counted this far.
-MOST_COUNTED = 10_000
+MOST_COUNTED = 100_000
 _LONGEST_CRON = 100
 _UNITS = (("week", 7 * 86400), ("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
@@ -73,7 +73,7 @@ class Times:
     def in_words(self) -> str:
         """ "At 03:00 every day (Europe/Berlin)", "Every 6 hours"."""
         if self.interval_s is not None:
-            return f"Every {_length(self.interval_s)}"
+            return f"Every {length(self.interval_s)}"
         return f"{CronSim(self.cron, self.anchor).explain()} ({self.zone.key})"
 
 
@@ -130,7 +130,7 @@ def _check_cron(cron: str) -> None:
         )
 
 
-def _length(seconds: int) -> str:
+def length(seconds: int) -> str:
     """ "6 hours", "1 day and 30 minutes"."""
     parts = []
     for unit, size in _UNITS:
