@@ -1,0 +1,176 @@
+"""This machine's GPUs, asked of NVML in a process that does nothing else.
+
+    python -m workers.gpus list              one JSON object: what `ask` returns
+    python -m workers.gpus processes UUID    one JSON list: who computes there, [{pid, name, memory_bytes}]
+    python -m workers.gpus watch             one object, with Xid errors, a line of standard input
+
+NVML must not be initialised in a process that forks, and may hang with a broken driver. So it is spoken to
+here alone, and whoever asks does not wait for ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+#: NVML takes seconds where the driver keeps no state between clients.
+PATIENCE_S = 60.0
+
+
+def nothing(why: str) -> dict[str, Any]:
+    """The answer where NVML gives none."""
+    return {"nvml": why, "driver": "", "gpus": [], "lost": [], "xids": []}
+
+
+def ask(patience_s: float = PATIENCE_S) -> dict[str, Any]:
+    """All GPUs of this machine.
+
+    {"nvml": "" or why it does not answer, "driver", "gpus": [{uuid, index, parent, model, arch, memory_bytes,
+    cores, configuration, readings, processes}], "lost": [{index, uuid, why}], "xids": []}. A MIG device is
+    an entry of its own and names its `parent`. Raises nothing.
+    """
+    try:
+        return dict(json.loads(_run("list", patience_s=patience_s)))
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return nothing(_why(error, patience_s))
+
+
+def processes(uuid: str, patience_s: float = PATIENCE_S) -> list[dict[str, Any]] | None:
+    """Who computes on a GPU now: [{pid, name, memory_bytes}]. None where NVML does not say."""
+    try:
+        return list(json.loads(_run("processes", uuid, patience_s=patience_s)))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+class Watch:
+    """Looks at the GPUs again and again, in one child that keeps listening for Xid errors.
+
+    The child ends when its standard input is closed, so however its owner ends.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[str] | None = None
+        self._most = 0
+
+    def look(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+        """As `ask`, with Xid errors since the last look. Raises nothing."""
+        if self._child is None or self._child.poll() is not None:
+            self._start()
+        try:
+            answer = self._answer(patience_s)
+        except (OSError, ValueError) as error:
+            self.close()
+            return nothing(_why(error, patience_s))
+        self._most = max(self._most, len(answer["gpus"]))
+        if answer["nvml"] or answer["lost"] or len(answer["gpus"]) < self._most:
+            # an NVML that has lost a GPU never finds it again; a new one may
+            self._start()
+        return answer
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.communicate()
+            self._child = None
+
+    def _start(self) -> None:
+        self.close()
+        self._child = subprocess.Popen(
+            _command("watch"), cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def _answer(self, patience_s: float) -> dict[str, Any]:
+        """Raises OSError, ValueError."""
+        assert self._child is not None and self._child.stdin is not None and self._child.stdout is not None
+        self._child.stdin.write("\n")
+        self._child.stdin.flush()
+        if not select.select([self._child.stdout], [], [], patience_s)[0]:
+            raise TimeoutError
+        return dict(json.loads(self._child.stdout.readline()))
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "workers.gpus", *arguments]
+
+
+def _run(*arguments: str, patience_s: float) -> str:
+    return subprocess.run(
+        _command(*arguments),
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=patience_s,
+        check=True,
+    ).stdout
+
+
+def _why(error: Exception, patience_s: float) -> str:
+    if isinstance(error, TimeoutError | subprocess.TimeoutExpired):
+        return f"NVML did not answer within {patience_s:.0f} s"
+    return f"the process that asks NVML failed: {error}"
+
+
+def _list() -> dict[str, Any]:
+    from workers import nvml
+
+    try:
+        return nothing("") | nvml.Reader().look()
+    except nvml.UnavailableError as error:
+        return nothing(str(error))
+
+
+def _processes(uuid: str) -> list[dict[str, Any]]:
+    """Raises UnavailableError, LostError, NVMLError."""
+    from workers import nvml
+
+    return nvml.Reader().device(uuid).processes()
+
+
+def _watch() -> None:
+    from workers import nvml
+
+    reader: nvml.Reader | None = None
+    answer = nothing("")
+    try:
+        reader = nvml.Reader()
+        reader.look()
+        reader.watch_for_xids()
+    except nvml.UnavailableError as error:
+        answer = nothing(str(error))
+    for _ in sys.stdin:
+        if reader is not None:
+            try:
+                answer = nothing("") | reader.look() | {"xids": reader.xids()}
+            except nvml.UnavailableError as error:
+                answer = nothing(str(error)) | {"xids": reader.xids()}
+        print(json.dumps(answer), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="workers.gpus", description="This machine's GPUs, as NVML sees them."
+    )
+    what = parser.add_subparsers(dest="what", required=True)
+    what.add_parser("list", help="all GPUs, as one JSON object")
+    what.add_parser("processes", help="who computes on a GPU, as JSON").add_argument("uuid")
+    what.add_parser("watch", help="the same object for each line of standard input, with Xid errors")
+    options = parser.parse_args()
+    if options.what == "watch":
+        with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+            _watch()
+    else:
+        print(json.dumps(_list() if options.what == "list" else _processes(options.uuid)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
