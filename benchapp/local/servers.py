@@ -129,7 +129,8 @@ class EmbeddedServer:
 class EmbeddedPostgres(EmbeddedServer):
     """Postgres 18 in `<home>/postgres`, made at first start, on loopback, with SCRAM and generated passwords.
 
-    The application's role owns its database and may create others (tests do); it is no superuser.
+    The application's role owns its database and may create others (tests do) and roles (of GPU hosts); it is
+    no superuser.
     """
 
     name = "postgres"
@@ -241,14 +242,20 @@ class EmbeddedPostgres(EmbeddedServer):
     def _make_database(self) -> None:
         role, database = sql.Identifier(self.role), sql.Identifier(self.database)
         with self._connect("postgres", "postgres_superuser", "postgres") as connection:
-            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [self.role]).fetchone():
+            found = connection.execute("SELECT rolcreaterole FROM pg_roles WHERE rolname = %s", [self.role])
+            may_make_roles = found.fetchone()
+            if may_make_roles is None:
                 # Hashed here: a statement that fails is logged as it was sent.
                 verifier = connection.pgconn.encrypt_password(
                     self._password.encode(), self.role.encode(), b"scram-sha-256"
                 ).decode()
                 connection.execute(
-                    sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(role, sql.Literal(verifier))
+                    sql.SQL("CREATE ROLE {} LOGIN CREATEDB CREATEROLE PASSWORD {}").format(
+                        role, sql.Literal(verifier)
+                    )
                 )
+            elif may_make_roles == (False,):  # made by an earlier version
+                connection.execute(sql.SQL("ALTER ROLE {} CREATEROLE").format(role))
             found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self.database])
             if not found.fetchone():
                 connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(database, role))
