@@ -1,0 +1,188 @@
+"""The release watch: what pip's configured index offers, and one job for each release that is new."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import logging
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from benchapp.alerts.actions import raise_event
+from benchapp.alerts.models import Event
+from benchapp.catalog.locks import lock
+from benchapp.fleet import asks
+from benchapp.fleet.asks import Ask
+from benchapp.fleet.models import Gpu, WatchedRelease
+from benchapp.people import audit
+from benchapp.runs.models import Job
+from benchapp.tiles.models import Listing
+from benchapp.tiles.queries import FIRST_ARCH
+from workers.bench.document import BenchError
+from workers.bench.tiles import pip, versions
+from workers.bench.tiles.arches import ARCHES
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Package:
+    """A package that is watched, and what a new version of it is good for here."""
+
+    name: str
+    label: str
+    use: str
+    surveyed: bool = False
+
+
+PACKAGES = (
+    Package(
+        "flashinfer-python",
+        "FlashInfer",
+        "a new release is surveyed on every architecture surveyed before or served by the fleet",
+        surveyed=True,
+    ),
+    Package(
+        "nvidia-cutlass",
+        "CUTLASS",
+        "recorded only: surveys and explorations read the CUTLASS that a FlashInfer wheel bundles",
+    ),
+    Package(
+        "nvidia-cutlass-dsl",
+        "CUTLASS DSL",
+        "recorded only: its wheel holds Python that compiles on a GPU, and no headers to survey",
+    ),
+)
+#: A release that came while the index hid it for long brings others along; these wait for the next look.
+MOST_JOBS = 5
+_LONGEST_VERSION = 60
+#: The index may be away for so long before somebody is told.
+PATIENCE = dt.timedelta(hours=24)
+_AWAY, _BACK, _SILENT = "release_index_away", "release_index_back", "release_watch_blind"
+
+
+def watch(offered: Callable[[str, Path], Sequence[str]] = pip.wheels) -> list[WatchedRelease]:
+    """Ask the index for every package. Returns the releases that are new; an index that is away is no error.
+
+    `offered` gives the versions of a package that have a wheel, and raises BenchError.
+    """
+    new: list[WatchedRelease] = []
+    fault = ""
+    with tempfile.TemporaryDirectory() as scratch:
+        for package in PACKAGES:
+            try:
+                found = offered(package.name, Path(scratch))
+            except BenchError as error:
+                if error.code == "unknown_version" and not package.surveyed:
+                    continue  # an index need not hold it
+                fault = error.sentence
+                break  # the others would only wait for the same index
+            new += record(package, found)
+    _note(fault)
+    ask_for_new()
+    return new
+
+
+@transaction.atomic
+def record(package: Package, offered: Sequence[str]) -> list[WatchedRelease]:
+    """Rows for versions not seen before; those after the first look are new. Returns the new ones."""
+    lock(f"release_watch:{package.name}")
+    seen = set(WatchedRelease.objects.filter(package=package.name).values_list("version", flat=True))
+    known = {versions.normalised_or_none(version) for version in offered}
+    unseen = sorted(
+        (
+            version
+            for version in known
+            if version and len(version) <= _LONGEST_VERSION and version not in seen
+        ),
+        key=versions.sort_key,
+    )
+    rows = [WatchedRelease(package=package.name, version=version, new=bool(seen)) for version in unseen]
+    WatchedRelease.objects.bulk_create(rows)
+    for row in rows if seen else ():
+        logger.info("new on the index: %s %s", row.package, row.version)
+        audit.record(None, "found_release", f"{row.package} {row.version}")
+    return rows if seen else []
+
+
+def ask_for_new() -> list[Job]:
+    """One job for each new release that can be surveyed and has none yet, at most MOST_JOBS at a time."""
+    jobs = []
+    surveyed = [package.name for package in PACKAGES if package.surveyed]
+    waiting = WatchedRelease.objects.filter(package__in=surveyed, new=True, job=None).order_by("-pk")
+    final = [row.pk for row in waiting if is_final(row.version)]
+    for pk in final[:MOST_JOBS]:
+        try:
+            job = _ask(pk)
+        except ValidationError as error:
+            logger.error("release %s cannot be surveyed: %s", pk, " ".join(error.messages))
+        else:
+            jobs += [job] if job else []
+    return jobs
+
+
+@transaction.atomic
+def _ask(pk: int) -> Job | None:
+    row = WatchedRelease.objects.select_for_update().get(pk=pk)
+    if row.job_id is not None:
+        return None  # another watcher was first
+    ask = Ask.from_json(
+        {"what": "survey", "versions": [row.version], "targets": [f"arch:{arch}" for arch in arches()]}
+    )
+    asked = asks.request(ask, user=None, source=Job.Source.RELEASE_WATCH, key=f"release:{row.pk}")
+    row.job = asked.job
+    row.save(update_fields=["job"])
+    return asked.job
+
+
+def is_final(version: str) -> bool:
+    """Whether it is a release proper: no pre-release, and no build of somebody's own."""
+    return not versions.is_early(version) and "+" not in version
+
+
+def arches() -> list[str]:
+    """Those that surveys have looked at, those of the fleet's GPUs, and the first."""
+    known = {FIRST_ARCH}
+    known |= set(Listing.objects.order_by().values_list("arch", flat=True).distinct())
+    known |= set(Gpu.objects.filter(present=True).values_list("arch", flat=True))
+    return [arch for arch in ARCHES if arch in known]
+
+
+@transaction.atomic
+def _note(fault: str) -> None:
+    """Keep whether the index answers, as events: one a change, and a warning when it is away for long."""
+    lock("release_watch")
+    away = away_since()
+    if not fault:
+        if away is not None:
+            _event(_BACK, Event.Severity.INFO, "The package index answers again.", away)
+    elif away is None:
+        _event(_AWAY, Event.Severity.INFO, fault, _last())
+    elif timezone.now() - away.at >= PATIENCE:
+        said = f"No new release can be seen since {away.at:%Y-%m-%d %H:%M} UTC. {fault}"
+        _event(_SILENT, Event.Severity.WARNING, said, away)
+
+
+def _event(kind: str, severity: Event.Severity, sentence: str, after: Event | None) -> None:
+    raise_event(
+        kind,
+        severity,
+        subject="release watch",
+        sentence=sentence,
+        dedupe_key=f"{kind}:after:{after.pk if after else 0}",
+    )
+
+
+def _last() -> Event | None:
+    return Event.objects.filter(kind__in=[_AWAY, _BACK]).order_by("-pk").first()
+
+
+def away_since() -> Event | None:
+    """The event since which the index has not answered; None while it does."""
+    last = _last()
+    return last if last is not None and last.kind == _AWAY else None
