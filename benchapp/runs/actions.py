@@ -20,7 +20,7 @@ from benchapp.people import audit
 from benchapp.people.models import User
 from benchapp.runs import broker
 from benchapp.runs.models import Document, Job, Run, State
-from benchapp.runs.signals import run_ended
+from benchapp.runs.signals import run_ended, runs_asked
 from benchapp.runs.states import ACTIVE, FINAL, may_move
 
 #: An attempt's log is kept up to this many characters; `worker_api.sql` cuts it.
@@ -135,6 +135,8 @@ def request_job(
         audit.record(user, "request_run", f"run {run.pk}", title=request.title, source=source)
         runs.append((run, True))
     broker.wake(run.queue for run, _ in runs)
+    if created:
+        runs_asked.send(sender=Run, runs=[run for run, new in runs if new])
     return Asked(job, runs, created)
 
 

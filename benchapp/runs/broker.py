@@ -43,3 +43,8 @@ def ask_ingest(document_id: int) -> None:
 def ask_control(task: str) -> None:
     """After commit, have the control worker do one of its chores."""
     transaction.on_commit(lambda: _send(task, "control"))
+
+
+def ask_queue(task: str, queue: str) -> None:
+    """After commit, have the worker of a queue do one of its chores."""
+    transaction.on_commit(lambda: _send(task, queue))

@@ -6,15 +6,17 @@ import dataclasses
 import hashlib
 import re
 import shlex
+from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Case, Count, F, Q, QuerySet, When
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Length, Right
 
 from benchapp.runs.models import Attempt, Document, Job, Measurement, Run, State
 from benchapp.runs.ranking import ranked
+from benchapp.runs.signals import why_runs_wait
 from benchapp.runs.states import ACTIVE, FINAL
 
 RUNS_A_PAGE = 50
@@ -37,9 +39,9 @@ class JobRuns:
 
 def runs_page(*, state: str | None, kind: str | None, number: str | None) -> tuple[Page[Run], list[JobRuns]]:
     """One page of runs, newest first, and the same by job. A number that is no page falls back."""
-    runs: QuerySet[Run] = Run.objects.select_related("job__requested_by", "recipe", "target").order_by(
-        "-job_id", "-id"
-    )
+    runs: QuerySet[Run] = Run.objects.select_related(
+        "job__requested_by", "recipe", "target", "waits_for__job"
+    ).order_by("-job_id", "-id")
     if state:
         runs = runs.filter(state=state)
     if kind:
@@ -72,21 +74,51 @@ def run_or_none(run_id: int) -> Run | None:
 
 
 def why_it_waits(run: Run) -> str:
-    """One sentence for a queued run; "" for any other. At most one query."""
-    if run.state != State.QUEUED:
-        return ""
-    if run.waits_for is not None and run.waits_for.state not in FINAL:
-        return f"Waits for run {run.waits_for.pk} ({run.waits_for.job.title}) to end."
-    ahead = Run.objects.filter(queue=run.queue, state__in=[State.QUEUED, State.RUNNING]).filter(
-        Q(state=State.RUNNING) | Q(priority__gt=run.priority) | Q(priority=run.priority, pk__lt=run.pk)
+    """One sentence for a queued run; "" for any other."""
+    return why_they_wait([run]).get(run.pk, "")
+
+
+def why_they_wait(runs: Iterable[Run]) -> dict[int, str]:
+    """One sentence for each of the runs that is queued: what it waits for, what listeners know to hold it up,
+    or its place in the queue. Needs `waits_for__job`; one query beside those of listeners."""
+    queued = [run for run in runs if run.state == State.QUEUED]
+    said = {
+        run.pk: f"Waits for run {run.waits_for.pk} ({run.waits_for.job.title}) to end."
+        for run in queued
+        if run.waits_for is not None and run.waits_for.state not in FINAL
+    }
+    rest = [run for run in queued if run.pk not in said]
+    for _, answer in why_runs_wait.send(sender=Run, runs=rest) if rest else ():
+        said |= cast("dict[int, str]", answer)
+    rest = [run for run in rest if run.pk not in said]
+    if not rest:
+        return said
+    ahead = (
+        Run.objects.filter(queue=OuterRef("queue"), state__in=[State.QUEUED, State.RUNNING])
+        .filter(
+            Q(state=State.RUNNING)
+            | Q(priority__gt=OuterRef("priority"))
+            | Q(priority=OuterRef("priority"), turn__lt=OuterRef("turn"))
+            | Q(priority=OuterRef("priority"), turn=OuterRef("turn"), pk__lt=OuterRef("pk"))
+        )
+        .order_by()
+        .values("queue")
     )
-    running = Count("id", filter=Q(state=State.RUNNING))
-    found = ahead.aggregate(running=running, queued=Count("id") - running)
-    if found["queued"]:
-        return f"Number {found['queued'] + 1} in queue {run.queue}."
-    if found["running"]:
-        return f"Next in queue {run.queue}, which is busy."
-    return f"Next in queue {run.queue}; a free worker takes it up within seconds, if one is running."
+    counted = Run.objects.filter(pk__in=[run.pk for run in rest]).annotate(
+        running=Subquery(ahead.annotate(n=Count("id", filter=Q(state=State.RUNNING))).values("n")),
+        all=Subquery(ahead.annotate(n=Count("id")).values("n")),
+    )
+    for pk, queue, running, everything in counted.values_list("pk", "queue", "running", "all"):
+        said[pk] = _place(queue, running or 0, (everything or 0) - (running or 0))
+    return said
+
+
+def _place(queue: str, running: int, queued: int) -> str:
+    if queued:
+        return f"Number {queued + 1} in queue {queue}."
+    if running:
+        return f"Next in queue {queue}, which is busy."
+    return f"Next in queue {queue}; a free worker takes it up within seconds, if one is running."
 
 
 def attempts_of(run: Run) -> list[Attempt]:

@@ -163,6 +163,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "runs.sweep", "schedule": 30.0, "options": {"expires": 30}},
+    "reports": {"task": "fleet.take_reports", "schedule": 30.0, "options": {"expires": 30}},
     "partitions": {"task": "ingest.make_partitions", "schedule": 6 * 3600.0, "options": {"expires": 600}},
 }
 

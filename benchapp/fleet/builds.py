@@ -1,0 +1,150 @@
+"""Environments that queued runs need, asked of the build workers of the hosts that could do the runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.db.models import Max, Q, QuerySet
+from django.db.models.functions import Now
+
+from benchapp.catalog.models import Recipe
+from benchapp.fleet.models import Installation
+from benchapp.fleet.reports import SILENT_S
+from benchapp.runs import broker, queues, work
+from benchapp.runs.actions import Request, end, request_run
+from benchapp.runs.models import Job, Run, State
+
+TASK = "fleet.ask_for_builds"
+
+
+def live() -> QuerySet[Installation]:
+    """Installations that were heard of lately and whose workers get work."""
+    return Installation.objects.filter(
+        seen_at__gte=Now() - dt.timedelta(seconds=SILENT_S), protocol=work.PROTOCOL
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Builds:
+    """When builds of each recipe ended on each build queue: the newest good one, the newest that came to
+    nothing."""
+
+    built: dict[tuple[str, int], dt.datetime]
+    failed: dict[tuple[str, int], dt.datetime]
+
+    def ready(self, installation: Installation, recipe: int, environment: str) -> bool:
+        """A build that ended since the last report is not in it."""
+        ended = self.built.get((queues.build_of(installation.key), recipe))
+        return environment in installation.environments or (
+            ended is not None and ended > installation.seen_at
+        )
+
+    def came_to_nothing(self, installation: Installation, recipe: int, since: dt.datetime) -> bool:
+        ended = self.failed.get((queues.build_of(installation.key), recipe))
+        return ended is not None and ended >= since
+
+
+def _builds(recipes: Iterable[int]) -> _Builds:
+    rows = (
+        Run.objects.filter(kind=Run.Kind.BUILD, recipe__in=set(recipes))
+        .order_by()
+        .values_list("queue", "recipe")
+        .annotate(
+            built=Max("finished_at", filter=Q(state=State.DONE)),
+            failed=Max("finished_at", filter=Q(state__in=[State.FAILED, State.CANCELLED])),
+        )
+    )
+    found = _Builds({}, {})
+    for queue, recipe, built, failed in rows:
+        if built:
+            found.built[queue, recipe] = built
+        if failed:
+            found.failed[queue, recipe] = failed
+    return found
+
+
+def ask_for_builds() -> int:
+    """Ask for each environment that a queued run needs and a live host that could do the run lacks.
+
+    One that came to nothing is asked for again only for runs that were asked for since. Returns how many are
+    new.
+    """
+    waiting = list(
+        Run.objects.filter(state=State.QUEUED)
+        .exclude(environment="")
+        .order_by()
+        .values_list("queue", "recipe", "environment")
+        .annotate(priority=Max("priority"), newest=Max("created_at"))
+    )
+    if not waiting:
+        return 0
+    builds = _builds(recipe for _, recipe, *_ in waiting)
+    wanted: dict[tuple[Installation, int], int] = {}
+    for installation in live():
+        for queue, recipe, environment, priority, newest in waiting:
+            if (
+                queue in installation.queues
+                and queues.build_of(installation.key) in installation.queues
+                and not builds.ready(installation, recipe, environment)
+                and not builds.came_to_nothing(installation, recipe, newest)
+            ):
+                wanted[installation, recipe] = max(priority, wanted.get((installation, recipe), priority))
+    recipes = Recipe.objects.in_bulk({recipe for _, recipe in wanted})
+    asked = 0
+    for (installation, recipe), priority in wanted.items():
+        request = Request(
+            kind=Run.Kind.BUILD,
+            title=f"Environment of {recipes[recipe]} on {installation.host}",
+            queue=queues.build_of(installation.key),
+            versions=recipes[recipe].versions,
+            params={},
+            priority=priority,
+        )
+        asked += request_run(request, user=None, source=Job.Source.FOLLOW_UP)[1]
+    return asked
+
+
+@transaction.atomic
+def after_build(build: Run) -> int:
+    """An environment's build has ended: wake what waited for it, or fail what nobody else can do now.
+
+    Returns how many runs failed.
+    """
+    waiting = Run.objects.filter(state=State.QUEUED, recipe=build.recipe_id).exclude(environment="")
+    if build.state == State.DONE:
+        broker.wake(waiting.values_list("queue", flat=True).distinct())
+        return 0
+    hosts = list(live())
+    place = next((each for each in hosts if queues.build_of(each.key) == build.queue), None)
+    if place is None:
+        place = Installation.objects.filter(key=build.queue.partition(".")[2]).first()
+    where = place.host if place else queues.describe(build.queue)
+    builds = _builds([build.recipe_id])
+    by_queue: dict[str, list[Installation]] = defaultdict(list)
+    for host in hosts:
+        for queue in host.queues:
+            by_queue[queue].append(host)
+    served = set(place.queues) if place else set()
+    lost = waiting.filter(queue__in=served).select_for_update(of=("self",)).order_by("pk")
+    failed = 0
+    for run in lost:
+        others = [
+            host
+            for host in by_queue[run.queue]
+            if host != place and not builds.came_to_nothing(host, build.recipe_id, run.created_at)
+        ]
+        if others or (place and builds.ready(place, build.recipe_id, run.environment)):
+            continue
+        end(run, State.FAILED, "environment", _why(build, where))
+        failed += 1
+    return failed
+
+
+def _why(build: Run, where: str) -> str:
+    if build.state == State.CANCELLED:
+        return f"The build of the environment of {build.recipe} on {where} was cancelled (run {build.pk})."
+    return f"The environment of {build.recipe} could not be built on {where}: {build.failure}"

@@ -1,0 +1,117 @@
+"""What keeps queued runs waiting, as far as hosts, GPUs and environments do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models.functions import Now
+
+from benchapp.fleet import maintenance
+from benchapp.fleet.models import Gpu, Installation
+from benchapp.fleet.reports import SILENT_S
+from benchapp.fleet.words import ago, gpu_name, listed
+from benchapp.runs import queues, work
+from benchapp.runs.models import Maintenance, Run, State
+from benchapp.runs.states import ACTIVE
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Fleet:
+    #: each with `age`, since it was heard
+    installations: list[Any]
+    gpus: list[Gpu]
+    held: list[Maintenance]
+    builds: list[Run]
+
+
+def reasons(runs: Sequence[Run]) -> dict[int, str]:
+    """One sentence for each queued run that a host, a GPU or an environment keeps waiting; four queries."""
+    runs = [run for run in runs if run.state == State.QUEUED]
+    if not runs:
+        return {}
+    since = ExpressionWrapper(Now() - F("seen_at"), output_field=DurationField())
+    recipes = {run.recipe_id for run in runs if run.environment}
+    fleet = _Fleet(
+        list(Installation.objects.annotate(age=since).defer("facts")),
+        list(Gpu.objects.select_related("installation").defer("readings", "installation__facts")),
+        list(maintenance.now()),
+        list(Run.objects.filter(kind=Run.Kind.BUILD, recipe__in=recipes, state__in=ACTIVE))
+        if recipes
+        else [],
+    )
+    found = {run.pk: _reason(run, fleet) for run in runs}
+    return {pk: sentence for pk, sentence in found.items() if sentence}
+
+
+def _reason(run: Run, fleet: _Fleet) -> str:
+    what = _describe(run.queue, fleet)
+    serving = [each for each in fleet.installations if run.queue in each.queues]
+    if not serving:
+        if run.queue.startswith("gpu."):
+            return f"No worker serves {what}, and none ever has; “python -m workers up” on its host adds one."
+        return f"No worker serves {what}." if fleet.installations else ""
+    heard = [each for each in serving if each.age.total_seconds() < SILENT_S]
+    if not heard:
+        last = min(serving, key=lambda each: each.age)
+        return (
+            f"No live worker serves {what}: the last one, {last.host}, was heard "
+            f"{ago(last.age.total_seconds())} ago."
+        )
+    live = [each for each in heard if each.protocol == work.PROTOCOL]
+    if not live:
+        hosts = listed(sorted({each.host for each in heard}))
+        return f"The workers of {hosts}, which serve {what}, are of another version of Tilewatch."
+    return _held(run, live, fleet) or _environment(run, live, fleet)
+
+
+def _describe(queue: str, fleet: _Fleet) -> str:
+    key = queue.partition(".")[2]
+    host = next((each.host for each in fleet.installations if each.key == key), None)
+    if host:
+        return queues.describe(queue).replace(key, host)
+    gpu = next((each for each in fleet.gpus if queue == queues.gpu(each.uuid)), None)
+    return gpu_name(gpu.index, gpu.installation.host) if gpu else queues.describe(queue)
+
+
+def _held(run: Run, live: list[Any], fleet: _Fleet) -> str:
+    """What is said of the host or GPU where nothing else could do the run."""
+    said: list[str] = []
+    for installation in live:
+        held = maintenance.holding(fleet.held, host=installation.host)
+        if held is not None:
+            said.append(f"{installation.host} is {maintenance.words(held)}")
+            continue
+        if not run.queue.startswith("gpu."):
+            return ""
+        for gpu in fleet.gpus:
+            if gpu.installation_id != installation.pk or not gpu.served:
+                continue
+            if run.queue not in queues.of_gpu_worker(gpu.uuid, gpu.model, gpu.arch):
+                continue
+            name = gpu_name(gpu.index, installation.host)
+            held = maintenance.holding(fleet.held, uuids=[gpu.uuid, *run.gpus])
+            if held is not None:
+                which = next((each for each in fleet.gpus if each.uuid == held.gpu), gpu)
+                said.append(f"{gpu_name(which.index, installation.host)} is {maintenance.words(held)}")
+            elif not gpu.present:
+                said.append(f"{name} no longer answers")
+            else:
+                return ""
+    said = list(dict.fromkeys(said))
+    more = f"; the same goes for {len(said) - 3} more" if len(said) > 3 else ""
+    return f"{'; '.join(said[:3])}{more}." if said else ""
+
+
+def _environment(run: Run, live: list[Any], fleet: _Fleet) -> str:
+    if not run.environment or any(run.environment in each.environments for each in live):
+        return ""
+    hosts = {queues.build_of(each.key): each.host for each in live}
+    builds = [each for each in fleet.builds if each.queue in hosts and each.recipe_id == run.recipe_id]
+    if builds:
+        build = min(builds, key=lambda each: (each.state == State.QUEUED, each.pk))
+        how = "waits to be built" if build.state == State.QUEUED else "is being built"
+        return f"Its environment {how} on {hosts[build.queue]} (run {build.pk})."
+    return f"Its environment is not built on {listed(sorted(set(hosts.values())))} yet."
