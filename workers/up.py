@@ -138,7 +138,7 @@ def _write_plan(home: Home, workers: Sequence[plan.Worker], labels: dict[str, st
                 "kind": worker.kind,
                 "queues": worker.queues,
                 "gpu": worker.uuid,
-                "cpus": worker.cpus,
+                "cores": affinity.as_ranges(worker.cpus),
             }
             for worker in workers
         ],

@@ -24,7 +24,8 @@ from benchapp.local.supervisor import Supervisor, say
 from benchapp.settings.secret import write_private
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_STOP_STEPS = ((int(signal.SIGTERM), 4.0),)
+_WORKERS_STOP_S = 3.8
+_STOP_STEPS = ((int(signal.SIGTERM), 5.0),)
 _REQUEST_S = 2.0
 _COMPLAIN_AFTER_S = 2.0
 
@@ -133,11 +134,14 @@ class Installation:
         programs = {
             "beat": ["-A", "benchapp.celery", "beat", "--loglevel=INFO", "--pidfile=", "-s", schedule],
             "control": ["-A", "benchapp.celery", *worker, "-Q", "control", "-n", "control@%h", "-c", "2"],
-            "build": ["-A", "workers.celery", *worker, "-Q", "build", "-n", "build@%h", "-c", "1"],
-            "cpu": ["-A", "workers.celery", *worker, "-Q", "cpu", "-n", "cpu@%h", "-c", "1"],
         }
         for name, arguments in programs.items():
             self._keep_celery(name, [sys.executable, "-m", "celery", *arguments])
+        # GPUs or not: it finds out, and supervises one worker for each and those that need none
+        stop_after = ["--stop-after", f"{_WORKERS_STOP_S:g}"]
+        program = [sys.executable, "-m", "workers", "up", *stop_after]
+        terminal = sys.stdout.fileno()
+        self.supervisor.keep("workers", None, lambda: self._spawn(program, terminal), _STOP_STEPS)
 
     def _keep_celery(self, name: str, program: list[str]) -> None:
         log = self.home.logs / f"{name}.log"

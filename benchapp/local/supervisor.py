@@ -46,7 +46,8 @@ class Kept:
     """One child to keep alive. `stop_steps` are the signals that end it, each with seconds of patience."""
 
     name: str
-    log: Path
+    #: None: it writes to the terminal
+    log: Path | None
     start: Callable[[], subprocess.Popen[str]]
     stop_steps: tuple[tuple[int, float], ...]
     process: subprocess.Popen[str]
@@ -73,13 +74,14 @@ class Supervisor:
     def keep(
         self,
         name: str,
-        log: Path,
+        log: Path | None,
         start: Callable[[], subprocess.Popen[str]],
         stop_steps: tuple[tuple[int, float], ...],
         process: subprocess.Popen[str] | None = None,
     ) -> None:
         """Keep a child running from now on: `process` where it runs already, else started here."""
-        cap(log)
+        if log:
+            cap(log)
         self.kept.append(Kept(name, log, start, stop_steps, process or start()))
 
     def pause(self, seconds: float) -> None:
@@ -115,7 +117,8 @@ class Supervisor:
         if now - self._logs_checked > _LOG_CHECK_S:
             self._logs_checked = now
             for kept in self.kept:
-                cap(kept.log)
+                if kept.log:
+                    cap(kept.log)
 
     @staticmethod
     def _note_crash(kept: Kept, now: float, how: str) -> None:
@@ -124,7 +127,8 @@ class Supervisor:
         kept.start_again = now + delay
         say(f"  {kept.name} stopped ({how}), starting it again in {delay:g} s")
         if kept.crashes % NAMED_AFTER == 0:
-            say(f"  {kept.name} has stopped {kept.crashes} times in a row.\n{last_lines(kept.log)}")
+            end_of_log = f"\n{last_lines(kept.log)}" if kept.log else ""
+            say(f"  {kept.name} has stopped {kept.crashes} times in a row.{end_of_log}")
 
     def _start_again(self, kept: Kept, now: float) -> None:
         kept.start_again, kept.started = None, now

@@ -1,0 +1,127 @@
+"""What this installation keeps on disk, and how much of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from workers import environments
+
+
+class Kind(enum.Enum):
+    ENVIRONMENT = "environment"
+    CACHE = "cache"
+    LOG = "rotated log"
+    LEFTOVER = "leftover of a build"
+
+
+#: of the cache: nothing of value, or too small to matter
+_NO_UNITS = frozenset({"locks", "scratch", "versions"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Item:
+    """Something that can be made again, or be done without. `used_at` is in seconds since 1970."""
+
+    path: Path
+    kind: Kind
+    bytes: int
+    used_at: float
+
+
+@dataclasses.dataclass(slots=True)
+class Inventory:
+    """Looks at a data folder. An environment never changes once built, so it is measured once."""
+
+    home: Path
+    _environments: dict[tuple[str, int], int] = dataclasses.field(default_factory=dict)
+
+    def items(self) -> list[Item]:
+        """All that could be collected, in no order. What vanishes meanwhile is left out."""
+        return [*self.environments(), *self._leftovers(), *self._cache(), *self._rotated_logs()]
+
+    def environments(self) -> list[Item]:
+        """The environments that are built."""
+        found, known = [], {}
+        for folder, status in _entries(self.home / "envs"):
+            if environments.NAME.fullmatch(folder.name):
+                key = (folder.name, status.st_ino)
+                size = self._environments.get(key)
+                known[key] = measure(folder)[0] if size is None else size
+                found.append(Item(folder, Kind.ENVIRONMENT, known[key], _used(folder, status)))
+        self._environments = known
+        return found
+
+    def _leftovers(self) -> Iterator[Item]:
+        """What interrupted builds and removals left beside the environments."""
+        for folder, status in _entries(self.home / "envs"):
+            if not environments.NAME.fullmatch(folder.name):
+                size, used_at = measure(folder)
+                yield Item(folder, Kind.LEFTOVER, size, max(used_at, status.st_mtime))
+
+    def _cache(self) -> Iterator[Item]:
+        for kind, _ in _entries(self.home / "cache"):
+            for unit, status in _entries(kind) if kind.name not in _NO_UNITS else ():
+                size, used_at = measure(unit)
+                yield Item(unit, Kind.CACHE, size, max(used_at, status.st_mtime))
+
+    def _rotated_logs(self) -> Iterator[Item]:
+        for log, status in _entries(self.home / "log"):
+            if log.suffix == ".1":
+                yield Item(log, Kind.LOG, status.st_blocks * 512, status.st_mtime)
+
+    def sizes(self) -> dict[str, int]:
+        """{total_bytes, free_bytes} of the disk; bytes of environments, cache and logs; documents spooled."""
+        usage = shutil.disk_usage(self.home)
+        return {
+            "total_bytes": usage.total,
+            "free_bytes": usage.free,
+            "envs_bytes": sum(item.bytes for item in (*self.environments(), *self._leftovers())),
+            "cache_bytes": measure(self.home / "cache")[0],
+            "log_bytes": measure(self.home / "log")[0],
+            "spool_files": sum(1 for path, _ in _entries(self.home / "spool") if path.suffix == ".json"),
+        }
+
+
+def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                yield Path(entry.path), entry.stat(follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def measure(path: Path) -> tuple[int, float]:
+    """Bytes on disk of a file or a folder and all in it, and when a file in it was last read or written.
+
+    The kernel notes reading once a day or so, which is good enough for what is kept for weeks.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return 0, 0.0
+    if not path.is_dir() or path.is_symlink():
+        return status.st_blocks * 512, max(status.st_atime, status.st_mtime)
+    size, used_at = 0, 0.0
+    for _, _, names, folder in os.fwalk(path):
+        for name in names:
+            try:
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            size += status.st_blocks * 512
+            used_at = max(used_at, status.st_atime, status.st_mtime)
+    return size, used_at
+
+
+def _used(environment: Path, status: os.stat_result) -> float:
+    """When a run last used an environment, or it was built."""
+    try:
+        return (environment / environments.USED).stat().st_mtime
+    except OSError:
+        return status.st_mtime
