@@ -14,3 +14,13 @@ def version_order(version: str) -> tuple[int, Version | str]:
         return 1, Version(version)
     except InvalidVersion:
         return 0, version
+
+
+def is_candidate(version: str) -> bool:
+    """Whether it names a wheel registered here, a patch under test, and no release."""
+    return "+candidate." in version
+
+
+def newest_order(version: str) -> tuple[bool, tuple[int, Version | str]]:
+    """A key whose greatest is the newest release: a candidate is newest only where there is no release."""
+    return not is_candidate(version), version_order(version)

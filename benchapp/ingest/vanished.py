@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
 from benchapp.catalog.models import Release
+from benchapp.catalog.versions import is_candidate
 from benchapp.ingest import schema
 from benchapp.ingest.identities import release_of
 from benchapp.tiles import families
@@ -48,8 +49,9 @@ def tell(document: schema.Document) -> int:
 
 
 def _neighbours(releases: Sequence[Release], release: Release) -> Iterable[tuple[Release, Release]]:
-    """The pairs of neighbouring surveyed releases of which `release` is one, older first."""
-    return [pair for pair in itertools.pairwise(releases) if release in pair]
+    """The pairs of neighbouring surveyed releases of which `release` is one, older first; no candidate is."""
+    proper = [other for other in releases if not is_candidate(other.version)]
+    return [pair for pair in itertools.pairwise(proper) if release in pair]
 
 
 def _looked_at(found: Iterable[Entry]) -> bool:

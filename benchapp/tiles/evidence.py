@@ -11,7 +11,7 @@ from django.db.models import Count, F, Window
 from django.db.models.functions import Left, Length, RowNumber
 
 from benchapp.catalog.models import Release
-from benchapp.catalog.versions import version_order
+from benchapp.catalog.versions import is_candidate, version_order
 from benchapp.runs.models import Document
 from benchapp.tiles import budget as bars
 from benchapp.tiles import families, findings_words, ladder, neighbours, reasons, timeline, words
@@ -114,8 +114,10 @@ def cell_evidence(tile_id: int, version: str) -> CellEvidence | None:
     tile = Tile.objects.filter(pk=tile_id).first()
     if tile is None:
         return None
+    of_package = Release.objects.filter(package=families.package(tile.family))
+    # beside the release asked for, candidates are no part of a variant's history
     releases = sorted(
-        Release.objects.filter(package=families.package(tile.family)),
+        (other for other in of_package if other.version == version or not is_candidate(other.version)),
         key=lambda release: version_order(release.version),
     )
     release = next((release for release in releases if release.version == version), None)

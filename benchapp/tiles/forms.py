@@ -9,7 +9,7 @@ from django import forms
 from django.forms.boundfield import BoundField
 
 from benchapp.catalog import versions
-from benchapp.catalog.versions import version_order
+from benchapp.catalog.versions import newest_order
 from benchapp.runs.requests import clean_version
 from benchapp.tiles import families
 from benchapp.tiles.queries import FIRST_ARCH, Facet, Narrow, Selection, selections
@@ -100,7 +100,7 @@ class TilesForm(SelectionForm):
         self.fields["view"].initial = "versions"
         all_versions = versions.get(families.package(self.selection.family), ())
         looked_at = surveyed.get((self.selection.arch, self.selection.family), set())
-        newest = max(looked_at or all_versions, key=version_order, default="")
+        newest = max(looked_at or all_versions, key=newest_order, default="")
         self.offer_versions("version", all_versions, newest)
         of_selection = [facet for facet in known if facet.selection == self.selection]
         offered: dict[str, list[Any]] = {

@@ -12,6 +12,7 @@ from django.db.models import Count
 from django.urls import reverse
 
 from benchapp.catalog.models import Release
+from benchapp.catalog.versions import is_candidate
 from benchapp.tiles import families
 from benchapp.tiles.fates import LADDER, Fate, Variant
 from benchapp.tiles.models import Evidence, Stage, Verdict
@@ -168,7 +169,7 @@ def sentence(step: Step) -> str:
 def turns(found: Sequence[Step]) -> list[str]:
     """Where variants or fitting ones change from one surveyed release to the next, in words."""
     said = []
-    known = [step for step in found if step.state == "surveyed"]
+    known = [step for step in found if step.state == "surveyed" and not is_candidate(step.version)]
     for before, after in itertools.pairwise(known):
         changed = [
             f"{what} {old:,} → {new:,}"

@@ -13,6 +13,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.models import Release
+from benchapp.catalog.versions import newest_order
 from benchapp.tiles import consistency, diff, exports, families, queries, sizes, tactics, untried
 from benchapp.tiles.entries import entries, lists
 from benchapp.tiles.forms import SelectionForm
@@ -35,10 +36,13 @@ class DiffForm(SelectionForm):
         looked_at = queries.surveyed_releases(self.selection.arch, self.selection.family)
         self.releases = {release.version: release for release in looked_at}
         versions = list(self.releases)
-        newest = data.get("to") if data.get("to") in versions[1:] else versions[-1:] and versions[-1]
-        before = versions.index(newest) - 1 if newest else 0
-        self.offer_versions("from", versions, versions[max(before, 0)] if versions else "")
-        self.offer_versions("to", versions, versions[-1] if versions else "")
+        newest = max(versions, key=newest_order, default="")
+        asked = str(data.get("to", ""))
+        to = asked if asked in versions[1:] else newest
+        earlier = versions[: versions.index(to)] if to else []
+        before = max(earlier, key=newest_order, default=to)
+        self.offer_versions("from", versions, before)
+        self.offer_versions("to", versions, newest)
         self.order_fields(self.field_order)
 
 
@@ -67,7 +71,7 @@ class TacticsForm(SelectionForm):
         }
         listed = [version for version, decoded in self.decoded.items() if decoded]
         versions = listed or list(self.decoded)
-        self.offer_versions("version", versions, versions[-1] if versions else "")
+        self.offer_versions("version", versions, max(versions, key=newest_order, default=""))
         shapes = tactics.shapes(self.decoded)
         self.offer("tile", [("", "any"), *((shape, shape.replace("x", "×")) for shape in shapes)], "")
 
@@ -155,7 +159,7 @@ def worth_trying(request: HttpRequest) -> HttpResponse:
     versions = [release.version for release in queries.releases().get(queries.PACKAGE, [])]
     focus = request.GET.get("version")
     if focus not in versions:
-        focus = versions[-1] if versions else ""
+        focus = max(versions, key=newest_order, default="")
     context = untried.context(form.selection.arch, form.selection.inputs, focus)
     return _part(request, "_untried", "Worth trying", form, context)
 

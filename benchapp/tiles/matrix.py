@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from django.urls import reverse
 
 from benchapp.catalog.models import Release
+from benchapp.catalog.versions import newest_order
 from benchapp.tiles.cells import Cell, cell_of
 from benchapp.tiles.fates import Fate
 from benchapp.tiles.headline import changes
@@ -183,9 +184,10 @@ def _since(
     focus: str,
 ) -> str:
     known = [column.version for column in columns if column.surveyed]
-    if focus not in known[1:]:
+    earlier = [] if focus not in known else known[: known.index(focus)]
+    if not earlier:
         return ""
-    before = known[known.index(focus) - 1]
+    before = max(earlier, key=newest_order)
     return changes(_fates(tiles, verdicts, before), _fates(tiles, verdicts, focus), before)
 
 

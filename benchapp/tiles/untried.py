@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, QuerySet
 
 from benchapp.catalog.models import Release
-from benchapp.catalog.versions import version_order
+from benchapp.catalog.versions import newest_order
 from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING, HEAVY_SPILL_BYTES
 from benchapp.tiles.keys import Key
@@ -149,7 +149,7 @@ def explored_on(arch: str, inputs: str, cutlass: str) -> Release | None:
     looked = Verdict.objects.filter(tile__arch=arch, tile__inputs=inputs, tile__family__in=families.EXPLORED)
     releases = list(Release.objects.filter(package="cutlass", pk__in=looked.values("release")))
     named = next((release for release in releases if release.version == cutlass), None)
-    return named or max(releases, key=lambda release: version_order(release.version), default=None)
+    return named or max(releases, key=lambda release: newest_order(release.version), default=None)
 
 
 def context(arch: str, inputs: str, focus: str) -> dict[str, Any]:

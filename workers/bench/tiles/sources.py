@@ -76,6 +76,10 @@ def obtain(
             sources = _from_cache(cache, version, known)
             if sources is not None:
                 return sources
+        if "+candidate." in version:
+            raise BenchError(
+                "no_file", f"flashinfer {version} is a candidate, on no index: expected its file (--wheel)."
+            )
         cache.need_free(_FREE_BYTES, f"the wheel of flashinfer {version}")
         before_download()
         folder = scratch / "wheel"
@@ -109,8 +113,8 @@ def _from_wheel(cache: Cache, version: str, wheel: Path, scratch: Path) -> Sourc
         return cached
     cache.need_free(_FREE_BYTES // 2, f"unpacking flashinfer {version}")
     aside = scratch / "unpacked"
-    digests = archive.unpack(wheel, aside, _wanted)
-    _check(aside, version, wheel)
+    digests = archive.unpack(wheel, aside, wanted)
+    _check_version(check(aside, wheel.name, version), version, sha256, wheel.name)
     about = {
         "layout": _LAYOUT,
         "version": version,
@@ -139,7 +143,8 @@ def _unpacked_bytes(wheel: Path) -> int:
         return sum(member.file_size for member in members.infolist())
 
 
-def _wanted(name: str) -> bool:
+def wanted(name: str) -> bool:
+    """Whether a survey reads this file of a wheel."""
     if name.startswith("flashinfer/jit/gemm/cutlass/"):
         return name.endswith(".py")
     if (
@@ -153,22 +158,39 @@ def _wanted(name: str) -> bool:
     return name.startswith(tuple(f"{folder}/" for folder in INCLUDES)) and name.endswith(_HEADERS)
 
 
-def _check(root: Path, version: str, wheel: Path) -> None:
+def check(root: Path, name: str, version: str) -> str:
+    """Whether what was unpacked of the wheel `name` can be surveyed; returns the version it says it is."""
     metadata = next(root.glob("*.dist-info/METADATA"), None)
     header = metadata.read_text(encoding="utf-8", errors="replace").split("\n\n")[0] if metadata else ""
     fields = dict(line.split(": ", 1) for line in header.splitlines() if ": " in line)
     if fields.get("Name", "").lower().replace("_", "-") != "flashinfer-python":
-        raise BenchError("broken_wheel", f"{wheel.name} is not a wheel of flashinfer-python.")
-    said = fields.get("Version", "of no known version")
-    if versions.normalised_or_none(said) != version:
-        raise BenchError("broken_wheel", f"{wheel.name} is {said[:50]}, not {version}.")
-    for name in _NEEDED:
-        if not (root / name).is_file():
+        raise BenchError("broken_wheel", f"{name} is not a wheel of flashinfer-python.")
+    for needed in _NEEDED:
+        if not (root / needed).is_file():
             raise BenchError(
                 "wheel_lacks_sources",
-                f"The wheel of flashinfer {version} lacks {name}, so there is nothing to survey; "
+                f"The wheel of flashinfer {version} lacks {needed}, so there is nothing to survey; "
                 f"versions from 0.5 on carry it.",
             )
+    return fields.get("Version", "of no known version")
+
+
+def candidate_label(sha256: str) -> str:
+    """The local part of the version of a candidate, a wheel that is no release, by its content."""
+    digits = sha256[:12]
+    # PEP 440 takes digits alone for a number
+    return f"candidate.{int(digits) if digits.isdecimal() else digits}"
+
+
+def _check_version(said: str, version: str, sha256: str, name: str) -> None:
+    local = version.partition("+")[2]
+    if local.startswith("candidate."):
+        if local != candidate_label(sha256):
+            raise BenchError(
+                "broken_wheel", f"{name} is {candidate_label(sha256)} by its content, not {local}."
+            )
+    elif versions.normalised_or_none(said) != version:
+        raise BenchError("broken_wheel", f"{name} is {said[:50]}, not {version}.")
 
 
 def _cutlass_version(root: Path) -> str:

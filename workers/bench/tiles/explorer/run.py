@@ -84,6 +84,9 @@ def explore(
         "full_compiles": len(deeper),
     }
     stack = _stack(bench)
+    if label := bench.tree.version.partition("+")[2]:
+        # a patched wheel's CUTLASS is not the release whose number it bears
+        stack["cutlass"] += f"+{label}"
     return _document(bench, started, clock, command, stack, evidence, logs, costs)
 
 
