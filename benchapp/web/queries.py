@@ -12,7 +12,7 @@ from django.utils.dateparse import parse_datetime
 
 from benchapp.alerts.models import Event
 from benchapp.catalog.models import Target
-from benchapp.catalog.versions import version_order
+from benchapp.catalog.versions import is_candidate, version_order
 from benchapp.runs.models import Document, Latest, Measurement, Run, State
 from benchapp.runs.queries import active_runs, etag, fastest, rate
 from benchapp.runs.ranking import RANKED_OUTCOMES
@@ -145,7 +145,8 @@ def newest_fit() -> Fit | None:
     """The MoE's grouped GEMMs in the newest release known, on FIRST_ARCH where there is any; else None."""
     of_moe = Verdict.objects.filter(tile__family=families.FIRST)
     pairs = of_moe.values_list("tile__arch", "release__version").distinct()
-    found = max(pairs, key=lambda pair: (pair[0] == FIRST_ARCH, version_order(pair[1])), default=None)
+    releases = [pair for pair in pairs if not is_candidate(pair[1])]
+    found = max(releases, key=lambda pair: (pair[0] == FIRST_ARCH, version_order(pair[1])), default=None)
     if found is None:
         return None
     arch, version = found
