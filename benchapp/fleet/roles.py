@@ -99,8 +99,18 @@ def _must_make_roles() -> None:
         )
 
 
-def _set_password(role: str, days: int) -> tuple[str, dt.datetime]:
-    """A new password and its end. Only a verifier of it leaves this process."""
+def _let_in(role: str, days: int) -> tuple[str, dt.datetime]:
+    """The group's rights, a new password, and when that ends. Only its verifier leaves this process."""
+    group = group_name()
+    if not exists(group):
+        execute("CREATE ROLE {} NOLOGIN", group)
+    apply_grants()
+    execute("GRANT {} TO {}", group, role)
+    if too_much := excess(role):
+        raise RoleError(
+            f"Everybody has {', '.join(too_much[:5])}, so a worker's role would have it too: "
+            "let the owner take it from PUBLIC first."
+        )
     password = secrets.token_urlsafe(32)
     (expires_at,) = row("SELECT date_trunc('second', now()) + make_interval(days => %s)", days)
     verifier = connection.connection.pgconn.encrypt_password(
@@ -123,14 +133,14 @@ def make(host: str, days: int, server: str = "") -> Credentials:
 
     `server` is the database server's address as that host reaches it; else the one of this process.
     """
-    role, group = role_name(host), group_name()
+    role = role_name(host)
     _check_days(days)
     with _plain_errors(), transaction.atomic():
         lock(LOCK)
         _must_make_roles()
         known = WorkerRole.objects.filter(role=role).first()
         if exists(role):
-            if known is None and group not in column(_GROUPS, role):
+            if known is None and group_name() not in column(_GROUPS, role):
                 raise RoleError(
                     f"There is a role {role} that Tilewatch did not make: drop or rename it first."
                 )
@@ -141,18 +151,9 @@ def make(host: str, days: int, server: str = "") -> Credentials:
                 )
         else:
             execute("CREATE ROLE {} NOLOGIN", role)
-        if not exists(group):
-            execute("CREATE ROLE {} NOLOGIN", group)
-        apply_grants()
-        execute("GRANT {} TO {}", group, role)
-        # who made a role may end its connections only as its member
-        execute("GRANT {} TO CURRENT_USER", role)
-        if too_much := excess(role):
-            raise RoleError(
-                f"Everybody has {', '.join(too_much[:5])}, so a worker's role would have it too: "
-                "let the owner take it from PUBLIC first."
-            )
-        password, expires_at = _set_password(role, days)
+            # who made a role may end its connections only as its member
+            execute("GRANT {} TO CURRENT_USER", role)
+        password, expires_at = _let_in(role, days)
         WorkerRole.objects.update_or_create(
             role=role, defaults={"host": host, "expires_at": expires_at, "revoked_at": None}
         )
@@ -170,7 +171,7 @@ def rotate(host: str, days: int, server: str = "") -> Credentials:
         changed = WorkerRole.objects.filter(role=role, revoked_at=None)
         if not changed or not exists(role):
             raise RoleError(f"{host} has no role now; `manage.py workerrole make {host}` gives it one.")
-        password, expires_at = _set_password(role, days)
+        password, expires_at = _let_in(role, days)
         changed.update(expires_at=expires_at)
         audit.record(None, "workerrole.rotate", host, role=role, expires_at=expires_at.isoformat())
     _end_connections(role)
@@ -214,7 +215,7 @@ def standings() -> list[Standing]:
     """Every role that was ever made, by host."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT w.id, CASE WHEN w.revoked_at IS NOT NULL THEN 'revoked' "
+            "SELECT w.id, CASE WHEN w.revoked_at IS NOT NULL OR NOT r.rolcanlogin THEN 'revoked' "
             "WHEN r.oid IS NULL THEN 'missing' WHEN r.rolvaliduntil <= now() THEN 'expired' "
             "ELSE 'active' END, "
             "(SELECT count(*) FROM pg_stat_activity a WHERE a.usename = w.role) "
