@@ -58,10 +58,7 @@ def choose(found: Mapping[str, Any], asked: str) -> tuple[list[Gpu], list[str]]:
         for gpu in gpus
         if not gpu["parent"] and _in_mig_mode(gpu) and gpu["uuid"] not in served
     ]
-    notes += [
-        f"GPU {gpu['index']}{', ' + gpu['uuid'] if gpu['uuid'] else ''}, cannot be used: {gpu['why']}."
-        for gpu in found["lost"]
-    ]
+    notes += [f"GPU {gpu['index']} cannot be used: {gpu['why']}." for gpu in found["lost"]]
     return chosen, notes
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from benchapp.runs import work
 from workers import identity, lease
-from workers.failure import Failure
 from workers.disk import Item
+from workers.failure import Failure
 from workers.up import PLAN_FILE
 from workers.version import VERSION
 
