@@ -4,6 +4,7 @@ length or kind; what a newer worker says beside it is left out."""
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -37,6 +38,13 @@ def _first(number: int) -> Callable[[object], object]:
     return first
 
 
+def _named(value: object) -> object:
+    """Of a mapping, what is named like an environment: a folder of its own making may stand beside them."""
+    if not isinstance(value, dict):
+        return value
+    return _first(1000)({name: each for name, each in value.items() if re.fullmatch(r"\w{1,16}", str(name))})
+
+
 def _aware(value: dt.datetime) -> dt.datetime:
     return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
 
@@ -46,7 +54,7 @@ Short = Annotated[str, BeforeValidator(_cut(60))]
 Words = Annotated[str, BeforeValidator(_cut(300))]
 #: Decides what is what: refused when it is none.
 Uuid = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}$")]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+Name = Annotated[str, Field(pattern=r"^[^\s@/\x00-\x1f]{1,60}$")]
 Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,16}$")]
 Queue = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,119}$")]
 Bytes = Annotated[int, Field(ge=0, le=2**60)]
@@ -139,10 +147,7 @@ class Report(Lenient):
     labels: Annotated[dict[Annotated[str, Field(max_length=60)], Setting], BeforeValidator(_first(32))] = {}
     started_at: Moment | None = None
     workers: Annotated[list[Worker], Field(max_length=MOST_WORKERS)] = []
-    environments: Annotated[
-        dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9]{1,16}$")], Environment],
-        BeforeValidator(_first(1000)),
-    ] = {}
+    environments: Annotated[dict[str, Environment], BeforeValidator(_named)] = {}
     facts: Facts = Facts()
     disk: Disk = Disk()
     gpus: Annotated[list[GpuReport], Field(max_length=MOST_GPUS)] = []

@@ -36,7 +36,7 @@ def reasons(runs: Sequence[Run]) -> dict[int, str]:
     recipes = {run.recipe_id for run in runs if run.environment}
     fleet = _Fleet(
         list(Installation.objects.annotate(age=since).defer("facts")),
-        list(Gpu.objects.select_related("installation").defer("readings", "installation__facts")),
+        list(Gpu.objects.defer("readings")),
         list(maintenance.now()),
         list(Run.objects.filter(kind=Run.Kind.BUILD, recipe__in=recipes, state__in=ACTIVE))
         if recipes
@@ -47,7 +47,7 @@ def reasons(runs: Sequence[Run]) -> dict[int, str]:
 
 
 def _reason(run: Run, fleet: _Fleet) -> str:
-    what = _describe(run.queue, fleet)
+    what = name_of(run.queue, fleet.installations, fleet.gpus)
     serving = [each for each in fleet.installations if run.queue in each.queues]
     if not serving:
         if run.queue.startswith("gpu."):
@@ -67,13 +67,25 @@ def _reason(run: Run, fleet: _Fleet) -> str:
     return _held(run, live, fleet) or _environment(run, live, fleet)
 
 
-def _describe(queue: str, fleet: _Fleet) -> str:
+def name_of(queue: str, installations: Sequence[Installation], gpus: Sequence[Gpu]) -> str:
+    """A queue in words, its host and GPU by name: "compiler of boxa", "GPU 3 of boxb"."""
     key = queue.partition(".")[2]
-    host = next((each.host for each in fleet.installations if each.key == key), None)
-    if host:
-        return queues.describe(queue).replace(key, host)
-    gpu = next((each for each in fleet.gpus if queue == queues.gpu(each.uuid)), None)
-    return gpu_name(gpu.index, gpu.installation.host) if gpu else queues.describe(queue)
+    place = next((each for each in installations if each.key == key), None)
+    if place:
+        return queues.describe(queue).replace(key, place.host)
+    gpu = next((each for each in gpus if queue == queues.gpu(each.uuid)), None)
+    if gpu is None:
+        return queues.describe(queue)
+    host = next((each.host for each in installations if each.pk == gpu.installation_id), "?")
+    return gpu_name(gpu.index, host)
+
+
+def place_names(rows: Sequence[Maintenance]) -> dict[int, str]:
+    """What each of the rows is of, by name: "GPU 3 of boxb", "boxa"."""
+    uuids = {row.gpu for row in rows if row.gpu}
+    gpus = Gpu.objects.filter(uuid__in=uuids).select_related("installation") if uuids else ()
+    names = {gpu.uuid: gpu_name(gpu.index, gpu.installation.host) for gpu in gpus}
+    return {row.pk: names.get(row.gpu, row.gpu) if row.gpu else row.host for row in rows}
 
 
 def _held(run: Run, live: list[Any], fleet: _Fleet) -> str:

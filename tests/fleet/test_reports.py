@@ -255,7 +255,7 @@ def test_a_new_gpu_of_a_known_host_is_told():
         {"host": "boxb"},
         {"installation": "boxb01"},
         {"workers": [{"name": "x" * 1000}]},
-        {"environments": {"../../etc": {}}},
+        {"environments": {"0123456789abcdef": {"bytes": "many"}}},
     ],
 )
 def test_a_report_that_is_wrong_is_one_event_and_leaves_the_rows(changes):
@@ -281,7 +281,8 @@ def test_what_is_no_report_at_all_is_refused(content):
 def test_what_is_only_shown_is_cut_and_what_is_unknown_left_out():
     busy = [{"pid": n, "name": "a\x1b[31m" + "b" * 1000, "ours": False} for n in range(500)]
     told = report(gpus=[gpu("boxa", 0, processes=busy)], labels={"note": "long" * 1000}, colour="green")
-    take(told)
+    take(told | {"environments": {"../../etc": {}, "0123456789abcdef": {}}})
+    assert list(Installation.objects.get().environments) == ["0123456789abcdef"]
     device = Gpu.objects.get()
     assert len(device.readings["foreign"]) <= 32 and len(device.readings["foreign"][0]) <= 300
     assert "\x1b" not in device.readings["foreign"][0]
