@@ -19,8 +19,11 @@ WHAT = {
     "survey": "Tile survey",
     "full": "Full compile of the tiles that fit",
     "explore": "Exploration of tiles that no release ships",
+    "rescue": "Stage rescues of tiles that overflow",
     "gemm": "GEMM benchmark",
 }
+#: Done by the explorer, which knows fewer architectures.
+EXPLORED = ("explore", "rescue")
 FOREIGN = ("refuse", "flag")
 #: The word for whatever release is newest when the work is asked for.
 NEWEST = "newest"
@@ -71,12 +74,12 @@ class _Reader:
         targets = self._each("targets", lambda text: _target(text, what), "where to run")
         suite, cases = self._word("suite"), self._each("cases", _shape, None)
         if suite and (not gemm or suite not in SUITES):
-            wanted = ", ".join(SUITES) if gemm else f"none: {WHAT[what].lower()}s have no suites"
+            wanted = ", ".join(SUITES) if gemm else "none: only benchmarks have suites"
             self._fault("suite", suite, f"expected {wanted}")
         elif suite and (outside := set(cases) - {str(case) for case in SUITES[suite]}):
             self._fault("cases", min(outside), f"expected cases of the suite {suite}, or no suite")
         if cases and not gemm:
-            self._faults["cases"] = f"Expected none: a {WHAT[what].lower()} has no cases to choose."
+            self._faults["cases"] = "Expected none: only a benchmark has cases to choose."
         elif gemm and not (cases or suite):
             self._faults.setdefault("suite", f"Expected a suite ({', '.join(SUITES)}) or cases.")
         if len(versions) * len(targets) > MOST_RUNS:
@@ -165,12 +168,10 @@ def _shape(text: str) -> str:
 def _target(text: str, what: str) -> str:
     kind, _, which = text.partition(":")
     if what != "gemm":
-        known = EXPLORED_ARCHES if what == "explore" else tuple(ARCHES)
+        known = EXPLORED_ARCHES if what in EXPLORED else tuple(ARCHES)
         if kind != "arch" or which not in known:
             expected = ", ".join(f"arch:{arch}" for arch in known)
-            raise ValidationError(
-                f"{text[:60]!r} is no target of a {WHAT[what].lower()}: expected {expected}."
-            )
+            raise ValidationError(f"{text[:60]!r} is no target here: expected {expected}.")
         return text
     if text == "cpu":
         return text

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
+from benchapp.catalog.models import Target
 from benchapp.fleet import ask_fields, offers
 from benchapp.fleet.ask_fields import NEWEST, WHAT, case_of
 from benchapp.people.models import User
@@ -156,9 +157,9 @@ def resolved(ask: Ask) -> Ask:
     return dataclasses.replace(ask, versions=tuple(versions))
 
 
-def to_requests(ask: Ask) -> list[Request]:
-    """One request a version and target, in the order asked. "newest" must be resolved before."""
-    return [_request(ask, version, target) for version in ask.versions for target in ask.targets]
+def to_requests(ask: Ask) -> list[tuple[str, Request]]:
+    """(target, request) of each version and target, in the order asked. "newest" must be resolved before."""
+    return [(target, _request(ask, version, target)) for version in ask.versions for target in ask.targets]
 
 
 def _request(ask: Ask, version: str, target: str) -> Request:
@@ -175,10 +176,13 @@ def _request(ask: Ask, version: str, target: str) -> Request:
             time_limit_s=ask.time_limit_s,
         )
     which = target.partition(":")[2]
-    if ask.what == "explore":
-        request = requests.exploration(version, which)
+    if ask.what in ask_fields.EXPLORED:
+        request = requests.exploration(version, which, rescue=ask.what == "rescue")
     else:
         request = requests.survey(version, which, tier="full" if ask.what == "full" else "types")
+    if offers.is_candidate(version):
+        wheel = {"candidate": offers.candidate_digest(ask.package, version)}
+        request = dataclasses.replace(request, params=request.params | wheel)
     return dataclasses.replace(request, time_limit_s=ask.time_limit_s)
 
 
@@ -211,10 +215,17 @@ def request(
     The same `key` again gives the job that it made. `priority` is of runs that are no background work.
     """
     check(ask)
-    wanted = [
-        dataclasses.replace(request, priority=priority) if request.priority is None else request
-        for request in to_requests(resolved(ask))
-    ]
+    gpus = Target.objects.in_bulk(ask.targets, field_name="key") if ask.what == "gemm" else {}
+    wanted = []
+    for target, request in to_requests(resolved(ask)):
+        placed = (
+            dataclasses.replace(request, target=gpus.get(target))
+            if ask.what == "gemm"
+            else requests.placed(request)
+        )
+        wanted.append(
+            dataclasses.replace(placed, priority=priority if placed.priority is None else placed.priority)
+        )
     title = wanted[0].title if len(wanted) == 1 else str(ask)
     return request_job(wanted, title=title, user=user, source=source, key=key, asked=ask.as_json())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,7 +76,6 @@ def survey(version: str, arch: str, *, tier: Tier = "types", priority: int | Non
         queue=queues.BUILD,
         versions={"flashinfer": version},
         params={"arch": arch, "tier": tier} if deep else {"arch": arch},
-        target=_arch_target(arch),
         priority=DEEP_PRIORITY if deep else priority,
     )
 
@@ -91,7 +91,7 @@ def request_survey(
     priority: int | None = None,
 ) -> tuple[Run, bool]:
     """Ask for a `survey`. Returns (run, created). Raises ValidationError."""
-    request = survey(clean_version(version), arch, tier=tier, priority=priority)
+    request = placed(survey(clean_version(version), arch, tier=tier, priority=priority))
     return request_run(request, user=user, source=source, waits_for=waits_for)
 
 
@@ -118,7 +118,6 @@ def exploration(version: str, arch: str, *, full: int = 0, rescue: bool = False)
         queue=queues.BUILD,
         versions={"flashinfer": version},
         params=params,
-        target=_arch_target(arch),
         priority=EXPLORE_PRIORITY,
     )
 
@@ -133,15 +132,17 @@ def request_exploration(
     rescue: bool = False,
 ) -> tuple[Run, bool]:
     """Ask for an `exploration`. Returns (run, created). Raises ValidationError."""
-    request = exploration(clean_version(version), arch, full=full, rescue=rescue)
+    request = placed(exploration(clean_version(version), arch, full=full, rescue=rescue))
     return request_run(request, user=user, source=source)
 
 
-def _arch_target(arch: str) -> Target:
+def placed(request: Request) -> Request:
+    """With the row of the architecture that a static request is of, made if it is the first."""
+    arch = request.params["arch"]
     target, _ = Target.objects.get_or_create(
         key=f"arch:{arch}", defaults={"kind": Target.Kind.ARCH, "arch": arch}
     )
-    return target
+    return dataclasses.replace(request, target=target)
 
 
 def gemm(
@@ -153,7 +154,6 @@ def gemm(
     where: str = "this machine's CPUs",
     gpus: Sequence[str] = (),
     foreign: str = "",
-    target: Target | None = None,
     time_limit_s: int | None = None,
 ) -> Request:
     """GEMM cases on what `queue` stands for. On GPUs `foreign` says what becomes of a measurement beside
@@ -169,7 +169,6 @@ def gemm(
         queue=queue,
         versions={"torch": torch} | ({"cuda": GPU_CUDA} if device == "cuda" else {}),
         params=params,
-        target=target,
         needs_environment=True,
         gpus=tuple(gpus),
         time_limit_s=time_limit_s,

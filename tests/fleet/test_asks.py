@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchapp.catalog.models import Release
 from benchapp.fleet import asks
-from benchapp.fleet.ask_fields import FOREIGN, MOST_RUNS, TIME_LIMITS_S, WHAT
+from benchapp.fleet.ask_fields import EXPLORED, FOREIGN, MOST_RUNS, TIME_LIMITS_S, WHAT
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Candidate, Gpu, Installation, WatchedRelease
 from benchapp.people.models import AuditEntry, User
@@ -42,7 +43,7 @@ LIMITS = st.one_of(st.none(), st.integers(*TIME_LIMITS_S))
 
 
 @st.composite
-def good(draw) -> dict:
+def good(draw) -> dict[str, Any]:
     what = draw(st.sampled_from(list(WHAT)))
     data = {
         "what": what,
@@ -50,7 +51,7 @@ def good(draw) -> dict:
         "time_limit_s": draw(LIMITS),
     }
     if what != "gemm":
-        arches = ["sm120", "sm121"] if what == "explore" else list(ARCHES)
+        arches = ["sm120", "sm121"] if what in EXPLORED else list(ARCHES)
         targets = st.sampled_from(arches).map("arch:{}".format)
         return data | {"targets": draw(st.lists(targets, min_size=1, max_size=4))}
     data |= {
@@ -104,16 +105,16 @@ def test_whatever_stands_in_place_of_an_ask_is_refused(value):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("what", "rm -rf /", "expected survey, full, explore, gemm"),
+        ("what", "rm -rf /", "expected survey, full, explore, rescue, gemm"),
         ("versions", ["0.6.3; curl evil"], "is not a version"),
         ("versions", ["-r /etc/passwd"], "is not a version"),
         ("versions", ["0.6.3+local"], "not on the package index"),
         ("versions", [], "Expected a version such as 0.6.3"),
         ("targets", ["arch:sm42"], "expected arch:sm120"),
-        ("targets", ["arch:../../etc"], "no target of a tile survey"),
-        ("targets", ["gpu:GPU-1a2b"], "no target of a tile survey"),
-        ("suite", "cpu-smoke", "tile surveys have no suites"),
-        ("cases", ["16x16x16:bf16"], "has no cases"),
+        ("targets", ["arch:../../etc"], "is no target here: expected arch:sm120"),
+        ("targets", ["gpu:GPU-1a2b"], "is no target here: expected arch:sm120"),
+        ("suite", "cpu-smoke", "only benchmarks have suites"),
+        ("cases", ["16x16x16:bf16"], "only a benchmark has cases"),
         ("time_limit_s", "3e4", "whole seconds from 10"),
         ("time_limit_s", 5, "whole seconds from 10"),
         ("foreign", "kill", "expected refuse or flag"),

@@ -1,0 +1,285 @@
+"""What would happen if an ask were asked for now. Nothing is written; the number of queries is fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.db.models import Count, F, Func, IntegerField, Q
+from django.db.models.functions import Now
+
+from benchapp.catalog.digests import digest, environment_name
+from benchapp.fleet import asks, builds, offers
+from benchapp.fleet.asks import Ask
+from benchapp.fleet.models import Installation
+from benchapp.fleet.words import gpu_name, listed
+from benchapp.runs import queues
+from benchapp.runs.actions import PRIORITIES, Request
+from benchapp.runs.models import Job, Maintenance, Run, State
+from benchapp.runs.states import ACTIVE
+from benchapp.runs.work import PROTOCOL
+
+#: Ended runs that expected times are taken from: the newest.
+HISTORY = 2000
+#: Runs under way that may be equal to one asked for.
+MOST_ACTIVE = 2000
+#: What of a run's parameters makes it as long as another one, beside the number of its cases.
+_SIZED_BY = ("device", "suite", "tier", "task", "arch", "full", "rescue")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run. `expected_s` is the median of equal runs that ended well; None: there is no history."""
+
+    title: str
+    where: str
+    queue: str
+    recipe: str
+    cases: int
+    gpus: int
+    expected_s: float | None
+    #: of the same queue, that go first or are at work
+    ahead: int
+    #: an equal run under way, which would be joined
+    joins: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlannedEnvironment:
+    """An environment that runs need, the hosts that have it and those that build it first."""
+
+    recipe: str
+    ready_on: tuple[str, ...]
+    built_on: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    ask: Ask
+    runs: tuple[PlannedRun, ...]
+    environments: tuple[PlannedEnvironment, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def joined(self) -> int:
+        return sum(run.joins is not None for run in self.runs)
+
+    @property
+    def cases(self) -> int:
+        return sum(run.cases for run in self.runs)
+
+    @property
+    def builds(self) -> int:
+        return sum(len(environment.built_on) for environment in self.environments)
+
+    @property
+    def unknown(self) -> int:
+        """New runs whose time nobody knows."""
+        return sum(run.expected_s is None for run in self.runs if run.joins is None)
+
+    @property
+    def expected_s(self) -> float | None:
+        """Of all new runs one after the other; None where none has a history."""
+        return _total(run.expected_s for run in self.runs if run.joins is None)
+
+    @property
+    def on_gpus(self) -> bool:
+        return any(run.gpus for run in self.runs)
+
+    @property
+    def gpu_s(self) -> float | None:
+        """GPU seconds of the new runs with a history; None where none has one."""
+        return _total(
+            None if run.expected_s is None else run.expected_s * run.gpus
+            for run in self.runs
+            if run.joins is None and run.gpus
+        )
+
+
+def _total(seconds: Iterable[float | None]) -> float | None:
+    known = [each for each in seconds if each is not None]
+    return sum(known) if known else None
+
+
+def plan(
+    ask: Ask, machines: offers.Machines | None = None, *, source: Job.Source = Job.Source.PERSON
+) -> Plan:
+    """What `asks.request` would do now. Raises ValidationError as it would."""
+    machines = machines or offers.Machines.read()
+    asks.check(ask, machines)
+    ask = asks.resolved(ask)
+    wanted = asks.to_requests(ask)
+    requests = [request for _, request in wanted]
+    under_way, sizes, waiting = _under_way(requests), _history(requests), _waiting(requests)
+    runs = []
+    for target, request in wanted:
+        priority = PRIORITIES[source] if request.priority is None else request.priority
+        runs.append(
+            PlannedRun(
+                title=request.title,
+                where=_where(target, machines),
+                queue=request.queue,
+                recipe=_recipe(request.versions),
+                cases=len(request.params.get("cases", ())),
+                gpus=len(request.gpus) or int(request.params.get("device") == "cuda"),
+                expected_s=sizes.get(_size(request.kind, request.params)),
+                ahead=sum(n for level, n in waiting[request.queue].items() if level >= priority),
+                joins=under_way.get(_identity(request.queue, request.versions, request.params, request.gpus)),
+            )
+        )
+    live = list(builds.live())
+    return Plan(
+        ask, tuple(runs), _environments(requests, live), tuple(_warnings(ask, wanted, live, machines))
+    )
+
+
+def _where(target: str, machines: offers.Machines) -> str:
+    """A target in words, by the names that its host and product have."""
+    kind, _, which = target.partition(":")
+    if kind == "gpu":
+        gpu = machines.by_uuid[which]
+        return gpu_name(gpu.index, gpu.installation.host)
+    if kind == "gang":
+        gang = sorted((machines.by_uuid[uuid] for uuid in which.split("+")), key=lambda gpu: gpu.index)
+        return f"GPUs {listed([gpu.index for gpu in gang])} of {gang[0].installation.host} together"
+    if kind == "model":
+        return f"any {machines.models[which]}"
+    if kind == "cpu" and which:
+        return f"CPUs of {machines.hosts[which]}"
+    return asks.describe(target)
+
+
+def _recipe(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+
+
+def _identity(queue: str, versions: Mapping[str, str], params: Mapping[str, Any], gpus: Iterable[str]) -> str:
+    return digest({"queue": queue, "versions": dict(versions), "params": dict(params), "gpus": list(gpus)})
+
+
+def _under_way(requests: Sequence[Request]) -> dict[str, int]:
+    """Identity → run, of those under way that could be equal to one asked for."""
+    found = Run.objects.filter(
+        state__in=ACTIVE,
+        kind=requests[0].kind,
+        queue__in={request.queue for request in requests},
+        recipe__digest__in={digest(request.versions) for request in requests},
+    ).select_related("recipe")
+    return {
+        _identity(run.queue, run.recipe.versions, run.params, run.gpus): run.pk
+        for run in found.order_by("-pk")[:MOST_ACTIVE]
+    }
+
+
+def _size(kind: str, params: Mapping[str, Any]) -> tuple[Any, ...]:
+    cases = params.get("cases")
+    return (str(kind), *(params.get(name) for name in _SIZED_BY), None if cases is None else len(cases))
+
+
+def _history(requests: Sequence[Request]) -> dict[tuple[Any, ...], float]:
+    """Median seconds from start to end of runs that ended well, by their size."""
+    length = Func(F("params__cases"), function="jsonb_array_length", output_field=IntegerField())
+    done = Run.objects.filter(kind=requests[0].kind, state=State.DONE, started_at__isnull=False)
+    rows = done.order_by("-pk").values_list(
+        "kind", *(f"params__{name}" for name in _SIZED_BY), length, "started_at", "finished_at"
+    )
+    took: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for *size, started, finished in rows[:HISTORY]:
+        took[tuple(size)].append((finished - started).total_seconds())
+    return {size: statistics.median(seconds) for size, seconds in took.items()}
+
+
+def _waiting(requests: Sequence[Request]) -> defaultdict[str, dict[int, int]]:
+    """Runs under way in each queue, by priority."""
+    queues = {request.queue for request in requests}
+    rows = (
+        Run.objects.filter(state__in=ACTIVE, queue__in=queues)
+        .order_by()
+        .values_list("queue", "priority")
+        .annotate(number=Count("pk"))
+    )
+    counted: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for queue, priority, number in rows:
+        counted[queue][priority] = number
+    return counted
+
+
+def _environments(
+    requests: Sequence[Request], live: Sequence[Installation]
+) -> tuple[PlannedEnvironment, ...]:
+    wanted: defaultdict[str, dict[str, Installation]] = defaultdict(dict)
+    recipes: dict[str, str] = {}
+    for request in requests:
+        if request.needs_environment:
+            name = environment_name(request.versions)
+            recipes[name] = _recipe(request.versions)
+            wanted[name] |= {each.key: each for each in live if request.queue in each.queues}
+    return tuple(
+        PlannedEnvironment(
+            recipe,
+            tuple(each.host for each in wanted[name].values() if name in each.environments),
+            tuple(each.host for each in wanted[name].values() if name not in each.environments),
+        )
+        for name, recipe in recipes.items()
+    )
+
+
+def _warnings(
+    ask: Ask,
+    wanted: Sequence[tuple[str, Request]],
+    live: Sequence[Installation],
+    machines: offers.Machines,
+) -> Iterable[str]:
+    """Why it may wait, or fail; one sentence each."""
+    known = offers.releases(ask.package)
+    for version in ask.versions:
+        if known and version not in known and not offers.is_candidate(version):
+            yield f"{ask.package} {version} is not among the releases known here; the package index decides."
+    maintained = _maintained(machines)
+    for target, request in dict(wanted).items():
+        if not any(request.queue in each.queues for each in live):
+            yield _unserved(request.queue, machines)
+        yield from maintained(target)
+
+
+def _unserved(queue: str, machines: offers.Machines) -> str:
+    words = queues.describe(queue)
+    other = next((each for each in machines.installations if queue in each.queues and not each.silent), None)
+    if other is not None and other.protocol != PROTOCOL:
+        return f"The workers of {other.host} are of another version than Tilewatch: {words} will wait for it."
+    return f"No live worker serves {words}: it will wait for one."
+
+
+def _maintained(machines: offers.Machines) -> Any:
+    """A function that tells, of a target, what keeps its GPUs or its host from working now."""
+    now = Maintenance.objects.filter(lifted_at=None, starts_at__lte=Now())
+    reasons = {row.gpu or row.host: row.reason for row in now.filter(Q(ends_at=None) | Q(ends_at__gt=Now()))}
+
+    def about(uuid: str) -> str:
+        gpu = machines.by_uuid[uuid]
+        kept = reasons.get(uuid) or reasons.get(gpu.installation.host)
+        if kept:
+            return f"GPU {uuid} takes no new runs now: {kept.rstrip('.')}."
+        if not gpu.present:
+            return f"GPU {uuid} did not answer in the newest report of {gpu.installation.host}."
+        return ""
+
+    def told(target: str) -> Iterable[str]:
+        kind, _, which = target.partition(":")
+        if kind in ("gpu", "gang"):
+            yield from filter(None, (about(uuid) for uuid in which.split("+")))
+        elif kind in ("model", "gpuarch"):
+            said = [
+                about(uuid)
+                for uuid, gpu in machines.by_uuid.items()
+                if which in (queues.slug(gpu.model), gpu.arch)
+            ]
+            if all(said):
+                yield f"Each of {asks.describe(target)} is kept from work. {said[0]}"
+        elif kind == "cpu" and (host := machines.hosts.get(which)) in reasons:
+            yield f"Host {host} takes no new runs now: {reasons[str(host)].rstrip('.')}."
+
+    return told

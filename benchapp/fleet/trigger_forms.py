@@ -1,0 +1,194 @@
+"""The trigger page's form: it offers what there is, and reads an address by the rules of asks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+
+from benchapp.fleet import asks, offers
+from benchapp.fleet.ask_fields import EXPLORED, FOREIGN, NEWEST, WHAT
+from benchapp.fleet.asks import Ask
+from benchapp.fleet.words import gpu_name
+from workers.bench.gemm.suites import SUITES
+from workers.bench.tiles.arches import ARCHES
+from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
+
+#: Releases offered at first sight; older ones unfold.
+FIRST_VERSIONS = 8
+FIRST_ARCH = "sm120"
+FIRST_SUITE = "cpu-smoke"
+#: Values of an address that nothing offers, shown so that they can be taken away.
+MOST_STRANGE = 20
+LONGEST_STRANGE = 80
+FOREIGN_WORDS = {"refuse": "measure nothing", "flag": "measure and flag it"}
+#: Own cases are typed into one box.
+OWN_CASES = "own_cases"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    value: str
+    label: str
+    chosen: bool
+    note: str = ""
+    #: not offered; it came with the address
+    strange: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Choices under one heading."""
+
+    label: str
+    choices: list[Choice]
+
+
+class TriggerForm:
+    """What an address asks for, beside all that can be asked for.
+
+    `ask` is None where something is missing or wrong; `faults` says what, by field.
+    """
+
+    def __init__(self, query: QueryDict, machines: offers.Machines) -> None:
+        data = _settled(query)
+        what = data.get("what", "survey")
+        self.what = what if what in WHAT else "survey"
+        self.gemm = self.what == "gemm"
+        self.package = "torch" if self.gemm else "flashinfer"
+        self.package_label = "torch" if self.gemm else "FlashInfer"
+        self.suite = str(data.get("suite", ""))
+        self.time_limit_s = str(data.get("time_limit_s", ""))[:12]
+        self._foreign = str(data.get("foreign", FOREIGN[0]))
+        self._machines = machines
+        self._versions, self._targets, self._cases = (
+            [str(value) for value in data.get(field, ())] for field in ("versions", "targets", "cases")
+        )
+        self.faults: dict[str, str] = {}
+        self.ask: Ask | None = None
+        try:
+            self.ask = Ask.from_json(data)
+            asks.check(self.ask, machines)
+        except ValidationError as error:
+            self.faults = {field: " ".join(said) for field, said in error.message_dict.items()}
+            self.ask = None
+
+    @property
+    def whats(self) -> list[Choice]:
+        return [Choice(name, label, name == self.what) for name, label in WHAT.items()]
+
+    @property
+    def version_groups(self) -> list[Group]:
+        """Newest first, then candidates; older releases last, which the page folds."""
+        known, newest = offers.releases(self.package), offers.newest(self.package)
+        candidates = offers.candidates(self.package)
+        first = [(NEWEST, f"newest, {newest} now")] if newest else []
+        offered = _choices([*first, *((each, each) for each in known)], self._versions)
+        strange = self._strange(self._versions, [NEWEST, *known, *candidates])
+        shown, folded = offered[: FIRST_VERSIONS + 1], offered[FIRST_VERSIONS + 1 :]
+        groups = [
+            Group("", shown + [each for each in folded if each.chosen] + strange),
+            Group("candidates", _choices([(each, each) for each in candidates], self._versions)),
+            Group("older", [each for each in folded if not each.chosen]),
+        ]
+        return [group for group in groups if group.choices]
+
+    @property
+    def target_groups(self) -> list[Group]:
+        """Where it can run."""
+        if not self.gemm:
+            arches = EXPLORED_ARCHES if self.what in EXPLORED else tuple(ARCHES)
+            offered = [(f"arch:{arch}", arch.upper()) for arch in arches]
+            groups = [Group("", _choices(offered, self._targets))]
+        else:
+            groups = self._measuring()
+        known = [choice.value for group in groups for choice in group.choices]
+        strange = self._strange(self._targets, known)
+        return groups + ([Group("in the address", strange)] if strange else [])
+
+    def _measuring(self) -> list[Group]:
+        machines = self._machines
+        gpus = sorted(machines.by_uuid.values(), key=lambda gpu: (gpu.installation.host, gpu.index))
+        by_host: dict[str, list[str]] = {}
+        for gpu in gpus:
+            by_host.setdefault(gpu.installation.host, []).append(gpu.uuid)
+        cpus = [("cpu", "any host's CPUs")]
+        cpus += [(f"cpu:{key}", f"CPUs of {host}") for key, host in machines.hosts.items()]
+        kinds = [(f"model:{slug}", f"any {model}") for slug, model in machines.models.items()]
+        kinds += [(f"gpuarch:{arch}", f"any GPU of {arch.upper()}") for arch in machines.archs]
+        one = [
+            (f"gpu:{gpu.uuid}", f"{gpu_name(gpu.index, gpu.installation.host)}, {gpu.model}") for gpu in gpus
+        ]
+        gangs = [
+            (f"gang:{'+'.join(sorted(uuids))}", f"the {len(uuids)} GPUs of {host} together")
+            for host, uuids in by_host.items()
+            if len(uuids) > 1
+        ]
+        groups = [
+            Group("CPUs", _choices(cpus, self._targets)),
+            Group("Any GPU of a kind", _choices(kinds, self._targets)),
+            Group("One GPU", _choices(one, self._targets)),
+            Group("Gangs", _choices(gangs, self._targets)),
+        ]
+        return [group for group in groups if group.choices]
+
+    @property
+    def suites(self) -> list[Choice]:
+        notes = {name: f"{len(cases)} cases" for name, cases in SUITES.items()}
+        known = [Choice(name, name, name == self.suite, note) for name, note in notes.items()]
+        return [*known, Choice("", "own cases", self.suite not in SUITES)]
+
+    @property
+    def suite_cases(self) -> list[Choice]:
+        """The cases of the chosen suite; none chosen means all."""
+        names = [str(case) for case in SUITES.get(self.suite, ())]
+        return _choices([(name, name) for name in names], self._cases)
+
+    @property
+    def own_cases(self) -> str:
+        return "" if self.suite in SUITES else "\n".join(self._cases)
+
+    @property
+    def foreign(self) -> list[Choice]:
+        return [Choice(name, FOREIGN_WORDS[name], name == self._foreign) for name in FOREIGN]
+
+    @property
+    def on_gpus(self) -> bool:
+        return self.gemm and any(target.partition(":")[0] != "cpu" for target in self._targets)
+
+    @staticmethod
+    def _strange(values: Sequence[str], offered: Iterable[str]) -> list[Choice]:
+        known = set(offered)
+        strange = [value for value in values if value not in known and len(value) <= LONGEST_STRANGE]
+        return [Choice(value, value, True, strange=True) for value in strange[:MOST_STRANGE]]
+
+
+def _choices(offered: Iterable[tuple[str, str]], chosen: Sequence[str]) -> list[Choice]:
+    return [Choice(value, label, value in chosen) for value, label in offered]
+
+
+def _settled(query: QueryDict) -> dict[str, Any]:
+    """What the address asks for. One that names nothing, or just changed what it asks for, begins anew."""
+    data = asks.from_query(query)
+    what = data.get("what", "survey")
+    empty = not set(data) - {"what"} and "was" not in query
+    if empty or query.get("was", what) != what:
+        return _first(what)
+    if query.get("was_suite", data.get("suite", "")) != data.get("suite", ""):
+        data["cases"] = []  # of another suite
+    if not data.get("suite") and (typed := query.get(OWN_CASES, "")):
+        data["cases"] = [*data.get("cases", ()), *typed.replace(",", " ").split()]
+    if what != "gemm":
+        data = {name: value for name, value in data.items() if value or name in ("versions", "targets")}
+    return {"what": what} | data
+
+
+def _first(what: str) -> dict[str, Any]:
+    if what == "gemm":
+        newest = offers.newest("torch")
+        return {"what": what, "versions": [newest], "targets": ["cpu"], "suite": FIRST_SUITE}
+    versions = [NEWEST] if offers.newest("flashinfer") else []
+    return {"what": what, "versions": versions, "targets": [f"arch:{FIRST_ARCH}"]}

@@ -1,0 +1,97 @@
+"""Addresses of the trigger page that fill it with what was done before: of a run, a point, a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from benchapp.runs import queues
+from benchapp.runs.models import Run
+from workers.bench.gemm.suites import SUITES
+
+
+def of_run(run: Run) -> str:
+    """The address that asks for the same run; "" of one that nobody asks for by hand.
+
+    An exploration is asked for without the whole compiles that may have followed it.
+    """
+    params, versions = run.params, run.recipe.versions
+    if run.kind == Run.Kind.TILES:
+        what = "full" if params.get("tier") == "full" else "survey"
+        if params.get("task") == "explore":
+            what = "rescue" if params.get("rescue") else "explore"
+        return of_tiles(versions.get("flashinfer", ""), params.get("arch", ""), what=what)
+    if run.kind == Run.Kind.GEMM:
+        target = _target_of(run)
+        return _of_gemm(
+            versions.get("torch", ""),
+            target,
+            params.get("suite", ""),
+            params.get("cases", ()),
+            foreign=params.get("foreign", ""),
+            time_limit_s=run.time_limit_s,
+        )
+    return ""
+
+
+def of_tiles(version: str, arch: str, *, what: str = "survey") -> str:
+    """The address that asks for the tiles of a FlashInfer version on an architecture."""
+    return _address([("what", what), ("version", version), ("target", f"arch:{arch}")])
+
+
+def of_case(torch: str, target_key: str, case: Mapping[str, Any]) -> str:
+    """The address that measures one GEMM again where it was measured; on CPUs by any host's.
+
+    `target_key` is of the catalog, and `torch` as torch tells it: 2.13.0+cu130.
+    """
+    kind = target_key.partition(":")[0]
+    return _of_gemm(torch.partition("+")[0], target_key if kind == "gpu" else "cpu", "", [case])
+
+
+def _of_gemm(
+    torch: str,
+    target: str,
+    suite: str,
+    cases: Sequence[Mapping[str, Any]],
+    *,
+    foreign: str = "",
+    time_limit_s: int | None = None,
+) -> str:
+    named = ["{m}x{n}x{k}:{dtype}".format_map(_Known(case)) for case in cases]
+    of_suite = [str(case) for case in SUITES.get(suite, ())]
+    if not set(named) <= set(of_suite):
+        suite = ""  # the list has changed since
+    words = [("what", "gemm"), ("version", torch), ("target", target)]
+    if suite:
+        words.append(("suite", suite))
+    if not suite or named != of_suite:
+        words += [("case", name) for name in named]
+    if time_limit_s:
+        words.append(("time_limit_s", str(time_limit_s)))
+    if foreign:
+        words.append(("foreign", foreign))
+    return _address(words)
+
+
+class _Known(dict[str, Any]):
+    """A case's parameters, "" for those that it lacks."""
+
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+def _target_of(run: Run) -> str:
+    if run.gpus:
+        return f"gang:{'+'.join(run.gpus)}"
+    kind, _, rest = run.queue.partition(".")
+    if kind == queues.CPU:
+        return f"cpu:{rest}" if rest else "cpu"
+    by, _, which = rest.partition(".")
+    return f"{ {'uuid': 'gpu', 'model': 'model', 'arch': 'gpuarch'}.get(by, by) }:{which}"
+
+
+def _address(words: Sequence[tuple[str, str]]) -> str:
+    return f"{reverse('fleet:trigger')}?{urlencode(words, safe=':')}"
