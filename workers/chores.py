@@ -88,7 +88,6 @@ class Patience:
         self._trouble = ""
 
     def __call__(self) -> None:
-        close_old_connections()
         try:
             self._chore()
         except postgres.TROUBLES as error:
@@ -111,17 +110,24 @@ class Patience:
         self._trouble = sentence
 
 
-def _every(seconds: float, *chores: Callable[[], object]) -> None:
+def _tell(chores: Chores) -> None:
+    tasks = (
+        Patience("the connection", close_old_connections),
+        Patience("the report", chores.report),
+        Patience("the spool", chores.deliver),
+    )
     while True:
-        for chore in chores:
-            chore()
-        time.sleep(seconds)
+        for task in tasks:
+            task()
+        time.sleep(REPORT_EVERY_S)
 
 
 def _tidy(chores: Chores) -> None:
     look, room = Patience("the look at the disk", chores.look), Patience("the collection", chores.make_room)
+    begin_anew = Patience("the connection", close_old_connections)
     due = time.monotonic() + LOOK_EVERY_S
     while True:
+        begin_anew()
         look()
         if time.monotonic() >= due:
             room()
@@ -134,9 +140,8 @@ def _tidy(chores: Chores) -> None:
 def begin(**kwargs: object) -> None:
     """Start the threads, also while the broker is away; they end with the process."""
     chores = Chores(Path(settings.HOME))
-    tell = Patience("the report", chores.report), Patience("the spool", chores.deliver)
-    threading.Thread(target=_every, args=(REPORT_EVERY_S, *tell), daemon=True, name="reports").start()
-    threading.Thread(target=_tidy, args=(chores,), daemon=True, name="tidying").start()
+    for work_on in (_tell, _tidy):
+        threading.Thread(target=work_on, args=(chores,), daemon=True).start()
 
 
 @shared_task(name="workers.collect")  # type: ignore[untyped-decorator]
