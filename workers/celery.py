@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import signal
 
-from celery.signals import worker_process_init, worker_ready, worker_shutting_down
+from celery.signals import celeryd_after_setup, worker_process_init, worker_ready, worker_shutting_down
 
 from benchapp.celery import app
 from benchapp.local.exec_child import die_with_parent
 from benchapp.runs.broker import WORK_TASK
+from workers import identity
 from workers.stopping import stopping
 
 app.conf.include = ["workers.tasks"]
+
+
+@celeryd_after_setup.connect
+def _serve(instance: object, **kwargs: object) -> None:
+    # before the pool process is forked, which inherits it
+    identity.serve(instance.app.amqp.queues.consume_from)  # type: ignore[attr-defined]
 
 
 @worker_process_init.connect

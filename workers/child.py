@@ -8,21 +8,28 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchapp.local.exec_child import die_with_parent
 from benchapp.runs.actions import LOG_LIMIT
 from benchapp.runs.work import Progress
+from workers.failure import Failure
 
 TICK_S = 1.0
-POLL_S = 0.1
 #: from SIGTERM to SIGKILL
 GRACE_S = 3.0
+#: The same for a child that has reached its time limit, and may still write what it has measured.
+LAST_WORDS_S = 15.0
+#: from SIGKILL until a child that the kernel cannot end (a driver that hangs) is left to itself
+STUCK_S = 30.0
 #: A child that prints more than this is ended.
 LOG_LIMIT_BYTES = 64 * 1024 * 1024
 CHUNK = 256 * 1024
+
+KEEPER = Path(__file__).with_name("keeper.py")
+MOST_STEPS = 2**31 - 1
 
 #: What a child may know of our environment: no server address, no secret.
 PASSED_ON = frozenset(
@@ -35,13 +42,10 @@ PASSED_ON = frozenset(
 PASSED_ON_PREFIXES = ("PIP_", "OMP_", "MKL_")
 
 
-class Failure(Exception):
-    """Why a run failed: `code` for programs, `sentence` for people."""
-
-    def __init__(self, code: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
+HINTS = {
+    signal.SIGKILL: "; the kernel does that when memory runs out",
+    signal.SIGXFSZ: "; a file reached the size that this user may write (ulimit -f)",
+}
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -82,14 +86,16 @@ class _ProgressFile:
 
     def look(self) -> None:
         *lines, self._rest = (self._rest + self._tail.read()).split("\n")
+        self._rest = self._rest[-CHUNK:]
         for line in lines:
             try:
                 said = json.loads(line)
                 if "error" in said:
                     self.error = Failure(str(said["error"]["code"])[:40], str(said["error"]["message"]))
                 else:
-                    self.progress = Progress(int(said["done"]), int(said["total"]), str(said["message"]))
-            except (ValueError, KeyError, TypeError):
+                    done, total = (min(max(int(said[name]), 0), MOST_STEPS) for name in ("done", "total"))
+                    self.progress = Progress(done, total, str(said["message"]))
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 continue  # a child's own lines are never a reason to end it
 
 
@@ -100,52 +106,56 @@ def run(
     timeout_s: float,
     tick: Callable[[Progress | None, str], None],
     extra_environment: Mapping[str, str],
-    lease: int | None = None,
+    leases: Sequence[int] = (),
     progress: Path | None = None,
     niceness: int = 0,
+    last_words_s: float = GRACE_S,
 ) -> None:
     """Run `command` in `folder` to its end. Main thread only, since the child dies with its parent thread.
 
-    `tick(progress, log)` is called about once a second; what it raises ends the child and is passed on.
-    Raises Failure when the child fails, is killed, prints without end or outlives `timeout_s`.
+    `tick(progress, log)` is called about once a second; what it raises ends the child and is passed on. At
+    its time limit the child has `last_words_s` from SIGTERM on to write what it has. Raises Failure when the
+    child fails, is killed, prints without end or outlives `timeout_s`.
     """
     log = folder / "log"
-    parent = os.getpid()
-
-    def prepare() -> None:
-        os.nice(niceness)
-        die_with_parent(signal.SIGKILL, parent)
-
     with log.open("ab") as output:
+        start = output.tell()
+        keeper = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(KEEPER),
+            str(os.getpid()),
+            str(niceness),
+            str(LOG_LIMIT_BYTES),
+        ]
         child = subprocess.Popen(
-            list(command),
+            [*keeper, *command],
             cwd=folder,
             env=environment(extra_environment),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            pass_fds=() if lease is None else (lease,),
-            preexec_fn=prepare,
+            pass_fds=tuple(leases),
         )
-        start = output.tell()
     printed = _Tail(log, start)
     said = _ProgressFile(progress if progress is not None else folder / "progress")
     deadline = time.monotonic() + timeout_s
     try:
-        next_tick = 0.0
-        while child.poll() is None:
-            if time.monotonic() >= next_tick:
-                said.look()
-                tick(said.progress, printed.read())
-                next_tick = time.monotonic() + TICK_S
-            if time.monotonic() > deadline:
-                raise Failure(
-                    "timeout", f"It was still running after its limit of {timeout_s:,.0f} s and was ended."
-                )
-            if log.stat().st_size - start > LOG_LIMIT_BYTES:
-                raise Failure("log_limit", f"It printed more than {LOG_LIMIT_BYTES:,} bytes and was ended.")
-            time.sleep(POLL_S)
+        while (left := deadline - time.monotonic()) > 0:
+            said.look()
+            tick(said.progress, printed.read())
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(max(0.0, min(TICK_S, left)))
+                break
+        else:
+            _ask(child, last_words_s)
+            raise Failure(
+                "timeout", f"It was still running after its limit of {timeout_s:,.0f} s and was ended."
+            )
+        if log.stat().st_size - start > LOG_LIMIT_BYTES:
+            raise Failure("log_limit", f"It printed more than {LOG_LIMIT_BYTES:,} bytes and was ended.")
         if child.returncode != 0:
             said.look()
             raise said.error or _died(child.returncode)
@@ -169,20 +179,27 @@ def _tell_rest(said: _ProgressFile, printed: _Tail, tick: Callable[[Progress | N
 def _died(returncode: int) -> Failure:
     if returncode < 0:
         name = signal.Signals(-returncode).name
-        hint = "; the kernel does that when memory runs out" if -returncode == signal.SIGKILL else ""
+        hint = HINTS.get(signal.Signals(-returncode), "")
         return Failure("crashed", f"The child process was killed by {name}{hint}.")
     return Failure(
         "crashed", f"The child process ended with exit code {returncode}; the end of its log says more."
     )
 
 
+def _ask(child: subprocess.Popen[bytes], patience_s: float) -> None:
+    """Ask the child to end, and wait so long for it."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.terminate()
+        child.wait(patience_s)
+
+
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the child's whole process group; nothing that it started lives on."""
-    if child.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(GRACE_S)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    """End the child and all that it started; the keeper ends when nobody is left."""
+    _ask(child, GRACE_S)
+    child.send_signal(signal.SIGHUP)
+    try:
+        child.wait(STUCK_S)
+    except subprocess.TimeoutExpired:
+        raise Failure(
+            "stuck", "Its processes could not be ended; they keep its leases until the kernel lets them go."
+        ) from None

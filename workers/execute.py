@@ -2,76 +2,75 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import errno
-import json
 import logging
 import shutil
-import socket
-import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import NotSupportedError, close_old_connections
 
 from benchapp.runs import work
 from benchapp.runs.models import Run
-from benchapp.runs.work import Beat, Claim, Progress
-from benchapp.settings.secret import lasting_secret
-from workers import child, environments, lease, spool
-from workers.child import Failure
+from benchapp.runs.work import Claim, Lease
+from workers import builds, environments, identity, lease, measure, postgres, spool
+from workers.failure import Failure
+from workers.identity import Identity
 from workers.stopping import stopping
+from workers.ticker import CancelledError, GoneError, LostError, StoppingError, Ticker, YieldError
 
 logger = logging.getLogger(__name__)
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-BUILD_TIMEOUT_S = 3600.0
-TIMEOUT_S = 3600.0
-#: Of a background run, from claim to document: full compiles take minutes a kernel.
-BACKGROUND_TIMEOUT_S = 24 * 3600.0
-BACKGROUND_NICENESS = 10
 DELIVERY_PATIENCE_S = 30.0
 
 
-class CancelledError(Exception):
-    """Somebody cancelled the run."""
+@dataclasses.dataclass(slots=True)
+class _Life:
+    """What this process knows since it was started."""
+
+    #: what an earlier life left has been dealt with
+    settled: bool = False
+    #: Tilewatch speaks another protocol
+    refused: bool = False
 
 
-class LostError(Exception):
-    """The run is no longer ours."""
+_life = _Life()
 
 
-class StoppingError(Exception):
-    """This worker was asked to stop."""
+def work_on() -> None:
+    """Do runs of this worker's queues until none is left. Waits while Postgres is away.
 
-
-class YieldError(Exception):
-    """A better run needs this host."""
-
-
-def worker_name(queue: str) -> str:
-    """queue@host/installation: unique even where two hosts bear one name."""
-    installation = lasting_secret(settings.HOME / "run" / "installation")
-    return f"{queue}@{socket.gethostname()[:60]}/{installation[:8]}"
-
-
-def work_on(queue: str) -> None:
-    """Do runs of a queue until none is left. What an earlier life of this worker left is dealt with first.
-
-    One process a queue and home works: what another one is doing must not be taken for left behind.
+    One process a worker's name and home works: what another one is doing must not be taken for left behind.
     """
-    close_old_connections()
-    with lease.only_one(settings.HOME / "run" / f"queue-{queue}.lock", wait=False) as mine:
-        if not mine:
+    me = identity.current()
+    with lease.only_one(settings.HOME / "run" / f"worker-{me.label}.lock", wait=False) as mine:
+        if not mine or _life.refused:
             return
-        spool.flush(settings.HOME / "spool")
-        name = worker_name(queue)
-        work.release(name)
-        _sweep_folders(name)
-        while not stopping.is_set() and (run := work.claim([queue], name)) is not None:
-            execute(run)
+        try:
+            postgres.patiently(lambda: _work(me))
+        except NotSupportedError as error:
+            _life.refused = True
+            logger.error("No work is taken until this worker is started anew: %s", error)
+        except postgres.TROUBLES:
+            if not stopping.is_set():
+                raise
+
+
+def _work(me: Identity) -> None:
+    close_old_connections()
+    spool.flush(settings.HOME / "spool")
+    if not _life.settled:
+        work.release(me.name)
+        _sweep_folders(me.name)
+        _life.settled = True
+    while not stopping.is_set():
+        run = work.claim(me.queues, me.name, gpu=me.gpu, ready=environments.ready())
+        if run is None:
+            return
+        execute(run, me)
 
 
 def _sweep_folders(worker: str) -> None:
@@ -84,35 +83,54 @@ def _sweep_folders(worker: str) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def execute(run: Claim) -> None:
+def execute(run: Claim, me: Identity) -> None:
     """One attempt of a run, from claim to delivery; every end of it is written to the run."""
     folder = settings.HOME / "work" / f"{run.run_id}-{run.attempt}"
+    ticker = Ticker(run, me)
+
+    def end(how: Callable[..., bool], *said: str) -> None:
+        postgres.patiently(lambda: how(run.run_id, run.attempt, *said, lease=ticker.lease))
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        document = _measure(run, folder)
-        spool.put(settings.HOME / "spool", document, run.run_id, run.attempt)
-        spool.flush(settings.HOME / "spool", DELIVERY_PATIENCE_S)
+        if run.kind == Run.Kind.BUILD:
+            builds.build(run, folder, ticker)
+            postgres.patiently(lambda: work.built(run.run_id, run.attempt))
+        else:
+            _deliver(run, measure.measure(run, folder, me, ticker), ticker.lease)
     except CancelledError:
-        work.give_up_cancelled(run.run_id, run.attempt)
+        end(work.give_up_cancelled)
     except LostError:
         logger.warning("%s, attempt %s: taken over by somebody else", run, run.attempt)
     except StoppingError:
-        work.put_back(run.run_id, run.attempt)
+        end(work.put_back)
     except YieldError:
-        work.put_back(run.run_id, run.attempt, "made way for a better run")
+        end(work.put_back, "made way for a better run")
+    except GoneError:
+        end(work.put_back, "its environment is gone")
     except Failure as failure:
-        work.fail(run.run_id, run.attempt, failure.code, failure.sentence)
+        end(work.fail, failure.code, failure.sentence)
     except OSError as error:
-        work.fail(run.run_id, run.attempt, *_disk(error, folder))
-    except (OperationalError, InterfaceError):
-        raise  # the sweep takes the run up again
+        end(work.fail, *_disk(error, folder))
     except Exception as error:
-        work.beat(run.run_id, run.attempt, None, traceback.format_exc())
-        work.fail(
-            run.run_id, run.attempt, "worker_error", f"The worker itself failed: {type(error).__name__}."
-        )
+        if postgres.is_trouble(error):
+            raise  # the sweep takes the run up again
+        told = traceback.format_exc()
+        postgres.patiently(lambda: work.beat(run.run_id, run.attempt, None, told))
+        end(work.fail, "worker_error", f"The worker itself failed: {type(error).__name__}.")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _deliver(run: Claim, document: Path, held: Lease | None) -> None:
+    """By way of the spool, where it waits while Postgres is away. Raises OSError, postgres.TROUBLES."""
+    try:
+        spool.put(settings.HOME / "spool", document, run.run_id, run.attempt, held)
+    except OSError:
+        # a disk without room for it: it goes at once or not at all
+        work.deliver(run.run_id, run.attempt, document.read_bytes(), held)
+    else:
+        spool.flush(settings.HOME / "spool", DELIVERY_PATIENCE_S)
 
 
 def _disk(error: OSError, folder: Path) -> tuple[str, str]:
@@ -121,141 +139,6 @@ def _disk(error: OSError, folder: Path) -> tuple[str, str]:
             "disk_full",
             f"The disk that holds {settings.HOME.name}/ is full; free some space and run it again.",
         )
+    if error.errno == errno.EFBIG:
+        return "disk_full", "A file reached the size that the worker's user may write (ulimit -f)."
     return "worker_error", f"The worker could not use its folder {folder.name}: {error.strerror}."
-
-
-def _measure(run: Claim, folder: Path) -> Path:
-    tick = _Ticker(run)
-    if run.kind == Run.Kind.TILES:
-        python, arguments, alone = Path(sys.executable), survey_arguments(run), False
-    else:
-        python, arguments, alone = _environment(run, folder), _gemm(run, folder), True
-    document = folder / "document.json"
-    progress = folder / "progress"
-    background = run.background
-    try:
-        with _cores(tick, alone=alone) as descriptor:
-            child.run(
-                [
-                    str(python),
-                    "-m",
-                    "workers.bench",
-                    *arguments,
-                    "--out",
-                    str(document),
-                    "--progress",
-                    str(progress),
-                ],
-                folder=folder,
-                timeout_s=BACKGROUND_TIMEOUT_S if background else TIMEOUT_S,
-                tick=tick,
-                extra_environment=_extra(folder),
-                lease=descriptor,
-                progress=progress,
-                niceness=BACKGROUND_NICENESS if background else 0,
-            )
-    except (LostError, StoppingError, YieldError):
-        # it ended in the last second: a document is renamed into place, so what is there is whole
-        if not document.exists():
-            raise
-    if not document.exists():
-        raise Failure("stored_nothing", "It ended without an error and without a document.")
-    size, limit = document.stat().st_size, settings.DOCUMENT_LIMIT_BYTES
-    if size > limit:
-        raise Failure("document_limit", f"Its document has {size:,} bytes; at most {limit:,} are taken.")
-    return document
-
-
-def _extra(folder: Path) -> dict[str, str]:
-    return {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
-
-
-@contextlib.contextmanager
-def _cores(tick: _Ticker, *, alone: bool) -> Iterator[int]:
-    reason = "waiting for the cores: other work is running on them"
-    waiting = Progress(0, 0, reason)
-    with lease.cores(settings.HOME / "run", alone=alone, waiting=lambda: tick(waiting, "")) as descriptor:
-        yield descriptor
-
-
-def survey_arguments(run: Claim) -> list[str]:
-    """What the bench of tiles is told."""
-    cache = settings.HOME / "cache"
-    cache.mkdir(parents=True, exist_ok=True)
-    asked = run.params
-    return [
-        asked.get("task", "tiles"), "--flashinfer", run.versions["flashinfer"],
-        "--arch", asked["arch"], "--cache", str(cache),
-        *(("--tier", asked["tier"]) if "tier" in asked else ()),
-        *(("--full", str(asked["full"])) if "full" in asked else ()),
-        *(("--rescue",) if "rescue" in asked else ()),
-    ]  # fmt: skip
-
-
-def _gemm(run: Claim, folder: Path) -> list[str]:
-    cases = folder / "cases.json"
-    cases.write_text(json.dumps(run.params["cases"]))
-    return ["gemm", "--device", run.params["device"], "--cases", str(cases)]
-
-
-def _named(versions: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-
-
-def _environment(run: Claim, folder: Path) -> Path:
-    """The recipe's Python, built first if it is not there."""
-    root = settings.HOME / "envs"
-    versions = run.versions
-    python = environments.python_of(environments.location(root, versions))
-    if python.exists():
-        return python
-    tick = _Ticker(run)
-    tick(Progress(0, 0, f"building the environment of {_named(run.versions)}"), "")
-    try:
-        command = environments.build_command(root, versions)
-    except environments.RecipeError as error:
-        raise Failure("bad_recipe", str(error)) from None
-    try:
-        child.run(
-            command,
-            folder=folder,
-            timeout_s=BUILD_TIMEOUT_S,
-            tick=lambda _, log: tick(None, log),
-            extra_environment=_extra(folder),
-        )
-    except Failure as failure:
-        raise Failure(
-            "environment",
-            f"The environment of {_named(run.versions)} could not be built: {failure.sentence}",
-        ) from None
-    return python
-
-
-class _Ticker:
-    """Beats for a run, and turns Postgres' answer into what ends the child."""
-
-    def __init__(self, run: Claim) -> None:
-        self._run = run
-        self._unsent = ""
-
-    def __call__(self, progress: Progress | None, log: str) -> None:
-        if stopping.is_set():
-            raise StoppingError
-        self._unsent += log
-        try:
-            answer = work.beat(
-                self._run.run_id, self._run.attempt, progress, self._unsent, queues=[self._run.queue]
-            )
-        except (OperationalError, InterfaceError) as error:
-            # Postgres away for a while is no reason to stop measuring; the log is sent with a later beat
-            logger.warning("%s: no heartbeat, %s", self._run, type(error).__name__)
-            self._unsent = self._unsent[-child.CHUNK :]
-            close_old_connections()
-            return
-        self._unsent = ""
-        if answer is Beat.CANCEL:
-            raise CancelledError
-        if answer is Beat.LOST:
-            raise LostError
-        if answer is Beat.YIELD:
-            raise YieldError

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from celery import shared_task
-from django.db import InterfaceError, OperationalError
 
 from benchapp.runs.broker import WORK_TASK
 from workers import execute
 
 
-@shared_task(
-    name=WORK_TASK,
-    # Postgres away: come back. Losing this retry costs no more than the time to the next sweep.
-    autoretry_for=(OperationalError, InterfaceError),
-    max_retries=None,
-    retry_backoff=2,
-    retry_backoff_max=30,
-)
+@shared_task(name=WORK_TASK)
 def work(queue: str) -> None:
-    execute.work_on(queue)
+    """A hint about one of this worker's queues; it looks into all of them."""
+    execute.work_on()

@@ -18,7 +18,7 @@ from benchapp.runs.models import Attempt, Document, Job, Run, State
 from benchapp.runs.requests import DEEP_PRIORITY, SWEEP_PRIORITY, request_exploration, request_survey
 from benchapp.runs.work import Beat
 from tests.tiles.surveys import survey, variant
-from workers.execute import survey_arguments
+from workers.commands import survey_arguments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

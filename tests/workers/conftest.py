@@ -70,7 +70,8 @@ def start(home: Path, child_environment: dict[str, str], transactional_db: None)
             process = subprocess.Popen(
                 [sys.executable, "-m", *program],
                 cwd=REPOSITORY,
-                env=child_environment | {"TILEWATCH_HOME": str(home)},
+                env=child_environment
+                | {"TILEWATCH_HOME": str(home), "TILEWATCH_LEASES": str(home / "leases")},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -109,7 +110,9 @@ def ask(**case: object) -> Run:
 def ask_at(priority: int | None, **case: object) -> Run:
     """The same with a priority of its own."""
     params = {"device": "cpu", "cases": [case]}
-    request = Request(Run.Kind.GEMM, "a test", "cpu", VERSIONS, params, priority=priority)
+    request = Request(
+        Run.Kind.GEMM, "a test", "cpu", VERSIONS, params, priority=priority, needs_environment=True
+    )
     return request_run(request, user=None, source=Job.Source.COMMAND)[0]
 
 

@@ -30,7 +30,12 @@ def test_cases_are_measured_checked_and_stored(worker: Launch, control: Launch):
     control()
     cases = [Case(m, 64, 128, dtype).params for dtype in ("bf16", "fp32") for m in (1, 16)]
     request = Request(
-        Run.Kind.GEMM, "a test", CPU_QUEUE, {"torch": CPU_TORCH}, {"device": "cpu", "cases": cases}
+        Run.Kind.GEMM,
+        "a test",
+        CPU_QUEUE,
+        {"torch": CPU_TORCH},
+        {"device": "cpu", "cases": cases},
+        needs_environment=True,
     )
     run, _ = request_run(request, user=None, source=Job.Source.COMMAND)
     becomes(run, State.DONE, seconds=240)

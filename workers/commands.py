@@ -1,0 +1,57 @@
+"""What each bench is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from benchapp.runs.work import Claim
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def survey_arguments(run: Claim, wheel: Path | None = None) -> list[str]:
+    """Of the bench of tiles, or of the explorer."""
+    cache = settings.HOME / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    asked = run.params
+    return [
+        asked.get("task", "tiles"), "--flashinfer", run.versions["flashinfer"],
+        "--arch", asked["arch"], "--cache", str(cache),
+        *(("--tier", asked["tier"]) if "tier" in asked else ()),
+        *(("--full", str(asked["full"])) if "full" in asked else ()),
+        *(("--rescue",) if "rescue" in asked else ()),
+        *(("--wheel", str(wheel)) if wheel else ()),
+    ]  # fmt: skip
+
+
+def gemm_arguments(run: Claim, folder: Path, budget_s: float) -> list[str]:
+    """Of the GEMM bench. Past `budget_s` it starts no case."""
+    cases = folder / "cases.json"
+    cases.write_text(json.dumps(run.params["cases"]))
+    return [
+        "gemm", "--device", run.params["device"], "--cases", str(cases), "--budget-s", f"{budget_s:.0f}",
+        *_option("--case-timeout-s", run.params.get("case_timeout_s")),
+    ]  # fmt: skip
+
+
+def _option(name: str, value: Any) -> tuple[str, ...]:
+    return () if value is None else (name, f"{float(value):g}")
+
+
+def named(versions: dict[str, str]) -> str:
+    """A recipe in words: "torch 2.13.0"."""
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+
+
+def child_environment(folder: Path, gpus: tuple[str, ...] = ()) -> dict[str, str]:
+    """Variables of a child beside those passed on. It sees the GPUs that it was given, and no other."""
+    return {
+        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(folder),
+        "CUDA_VISIBLE_DEVICES": ",".join(gpus),
+    }
