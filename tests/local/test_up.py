@@ -21,6 +21,8 @@ from tests.local.processes import alive, children, command_lines, descendants, w
 pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_S = 90
+#: of the command line `python -m workers up`
+WORKERS = "workers\0up"
 
 
 class Up:
@@ -57,8 +59,11 @@ class Up:
         return psycopg.connect(urls["database_url"])
 
     def children(self, words: str) -> set[int]:
-        """Direct children whose command line holds `words`."""
-        return {child for child in children(self.process.pid) if words in command_lines({child})}
+        """Its children whose command line holds `words`, and those of its child that keeps the workers."""
+        own = children(self.process.pid)
+        workers = {child for child in own if WORKERS in command_lines({child})}
+        below = set().union(*map(children, workers))
+        return {child for child in own | below if words in command_lines({child})}
 
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
@@ -130,7 +135,8 @@ def test_secrets_are_in_no_process_list_and_no_log(running):
 
 
 @pytest.mark.parametrize(
-    ("words", "name"), [("gunicorn", "web"), ("bin/postgres", "postgres"), ("build@", "build")]
+    ("words", "name"),
+    [("gunicorn", "web"), ("bin/postgres", "postgres"), ("build@", "build"), (WORKERS, "workers")],
 )
 def test_what_is_killed_comes_back(running, words, name):
     (killed,) = running.children(words)
@@ -161,7 +167,8 @@ def test_kill_9_leaves_no_child_and_every_committed_row(identity, tmp_path):
     home = tmp_path / "home"
     up = Up(home, "--no-jobs", identity=identity)
     assert up.says("Tilewatch is at"), up.said
-    assert wait_until(lambda: "ready." in (home / "log" / "cpu.log").read_text(), 60)
+    log = home / "log" / "cpu.log"
+    assert wait_until(lambda: log.exists() and "ready." in log.read_text(), 60)
     with up.connect() as connection:
         connection.execute("CREATE TABLE kept (value bigint)")
     with up.connect() as connection:
