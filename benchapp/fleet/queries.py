@@ -108,22 +108,27 @@ class HostRow:
 
     @property
     def troubles(self) -> list[Trouble]:
-        """Of the host as a whole, then of its GPUs."""
+        """The gravest first."""
         host, facts = self.installation.host, self.installation.facts
         if not self.live:
             return [Trouble(f"{host} is silent, last heard", self.installation.seen_at)]
-        found = []
+        named = [(words.gpu_name(row.gpu.index, host), row) for row in self.gpus]
+        found = [
+            Trouble(f"{name} no longer answers, last seen", row.gpu.seen_at)
+            for name, row in named
+            if row.state == "lost"
+        ]
         if not self.current:
             found.append(Trouble(f"{host} gets no work, its workers are of another version of Tilewatch"))
         if facts.get("nvml") and self.gpus:
             found.append(Trouble(f"NVML does not answer on {host}"))
+        for name, row in named:
+            # what to do about it stands at the GPU
+            found += [
+                Trouble(f"{name}: {problem.partition(';')[0].rstrip('.')}") for problem in row.gpu.problems
+            ]
         if facts.get("low_disk"):
             found.append(Trouble(f"the disk of {host} is nearly full"))
-        for row in self.gpus:
-            name = words.gpu_name(row.gpu.index, host)
-            if row.state == "lost":
-                found.append(Trouble(f"{name} no longer answers, last seen", row.gpu.seen_at))
-            found += [Trouble(f"{name}: {problem.rstrip('.')}") for problem in row.gpu.problems]
         return found
 
 
@@ -170,7 +175,9 @@ class Fleet:
 
     @property
     def troubles(self) -> list[Trouble]:
-        return [trouble for host in self.hosts for trouble in host.troubles]
+        """Those since a known time first: something is gone."""
+        found = [trouble for host in self.hosts for trouble in host.troubles]
+        return sorted(found, key=lambda trouble: trouble.since is None)
 
     @property
     def drained(self) -> list[str]:

@@ -34,8 +34,12 @@ def reasons(runs: Sequence[Run]) -> dict[int, str]:
         return {}
     since = ExpressionWrapper(Now() - F("seen_at"), output_field=DurationField())
     recipes = {run.recipe_id for run in runs if run.environment}
+    installations = list(Installation.objects.annotate(age=since).defer("facts"))
+    if not installations:
+        fleet = _Fleet([], [], [], [])
+        return {run.pk: said for run in runs if (said := _reason(run, fleet))}
     fleet = _Fleet(
-        list(Installation.objects.annotate(age=since).defer("facts")),
+        installations,
         list(Gpu.objects.defer("readings")),
         list(maintenance.now()),
         list(Run.objects.filter(kind=Run.Kind.BUILD, recipe__in=recipes, state__in=ACTIVE))

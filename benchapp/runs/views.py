@@ -7,23 +7,31 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.people.models import Role
 from benchapp.people.permissions import acting, needs
-from benchapp.runs import actions, queries
-from benchapp.runs.forms import RunFilters
-from benchapp.runs.models import Document, Run, State
-from benchapp.runs.states import FINAL
+from benchapp.runs import actions, again, queries, queues
+from benchapp.runs.forms import InvalidForm, RunFilters
+from benchapp.runs.models import Document, Job, Run, State
+from benchapp.runs.states import ACTIVE, FINAL
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     filters = RunFilters.read(request.GET)
     page, jobs = queries.runs_page(
-        state=filters.values["state"], kind=filters.values["kind"], number=request.GET.get("page")
+        state=filters.values["state"],
+        kind=filters.values["kind"],
+        job=filters.values["job"],
+        number=request.GET.get("page"),
     )
+    job = queries.job_or_none(filters.values["job"]) if filters.values["job"] else None
+    waits = queries.why_they_wait(page.object_list)
+    for run in page.object_list:
+        run.waits = waits.get(run.pk, "")
     counts = queries.counts_by_state()
     previous = page.previous_page_number() if page.has_previous() else None
     following = page.next_page_number() if page.has_next() else None
@@ -34,6 +42,7 @@ def index(request: HttpRequest) -> HttpResponse:
             "filters": filters,
             "page": page,
             "jobs": jobs,
+            **(_job(request, job) if job else {}),
             "counts": counts,
             "under_way": counts.get(State.RUNNING, 0) + counts.get(State.DELIVERED, 0),
             "previous": previous and (filters.querystring(page=previous) or request.path),
@@ -49,6 +58,23 @@ def _run(run_id: int) -> Run:
     return run
 
 
+def _job(request: HttpRequest, job: Job) -> dict[str, Any]:
+    """What a page says of a job, and whether all of it can be cancelled by whoever looks."""
+    counts = queries.counts_by_state(job.pk)
+    active = sum(number for state, number in counts.items() if state in ACTIVE)
+    return {
+        "job": job,
+        "job_runs": sum(counts.values()),
+        "job_counts": [(number, State(state).label) for state, number in sorted(counts.items())],
+        "job_again": again.of_job(job),
+        "may_cancel_job": active > 0 and _may_operate(request),
+    }
+
+
+def _may_operate(request: HttpRequest) -> bool:
+    return request.user.is_authenticated and request.user.may(Role.OPERATOR)
+
+
 def _progress(request: HttpRequest, run: Run) -> dict[str, Any]:
     attempts = queries.attempts_of(run)
     waits = queries.why_it_waits(run)
@@ -61,30 +87,35 @@ def _progress(request: HttpRequest, run: Run) -> dict[str, Any]:
         "tail": queries.TAIL,
         "ended": run.state in FINAL,
         "etag": queries.pulse(run, attempts, waits),
-        "may_cancel": run.state in (State.QUEUED, State.RUNNING)
-        and request.user.is_authenticated
-        and request.user.may(Role.OPERATOR),
+        "may_cancel": run.state in (State.QUEUED, State.RUNNING) and _may_operate(request),
     }
 
 
 @require_safe
 def detail(request: HttpRequest, run_id: int) -> HttpResponse:
-    run = _run(run_id)
+    return _detail(request, _run(run_id))
+
+
+def _detail(
+    request: HttpRequest, run: Run, form: InvalidForm | None = None, status: int = 200
+) -> HttpResponse:
     documents = queries.documents_of(run)
     accepted = next((d for d in documents if d.state == Document.State.ACCEPTED), None)
     results = queries.results_of(accepted)
-    return render(
-        request,
-        "runs/detail.html",
-        _progress(request, run)
-        | {
-            "documents": documents,
-            "accepted": accepted,
-            "results": results,
-            "rated": [(row, queries.rate(row)) for row in results.rows],
-            "command": queries.repeat_command(accepted),
-        },
-    )
+    context = _progress(request, run) | {
+        "documents": documents,
+        "accepted": accepted,
+        "results": results,
+        "rated": [(row, queries.rate(row)) for row in results.rows],
+        "command": queries.repeat_command(accepted),
+        "again": again.of_run(run),
+        "asked_of": queues.describe(run.queue),
+        "usual_s": None if run.state in FINAL else queries.usual_s(run),
+        "may_mark": run.state in FINAL and _may_operate(request),
+        "invalid_form": form or InvalidForm(),
+        **_job(request, run.job),
+    }
+    return render(request, "runs/detail.html", context, status=status)
 
 
 @require_safe
@@ -134,4 +165,50 @@ def cancel(request: HttpRequest, run_id: int) -> HttpResponse:
         messages.success(request, f"Run {run.pk} is cancelled.")
     else:
         messages.success(request, f"Run {run.pk} is asked to stop; its worker ends it within seconds.")
+    return redirect("runs:detail", run_id=run.pk)
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def cancel_job(request: HttpRequest, job_id: int) -> HttpResponse:
+    job = queries.job_or_none(job_id)
+    if job is None:
+        raise Http404(f"There is no job {job_id}.")
+    cancelled = actions.cancel_job(job, acting(request))
+    if cancelled:
+        messages.success(
+            request,
+            f"{cancelled} run{'s' if cancelled > 1 else ''} of job {job.pk}: what was queued is cancelled, and "
+            "what is running is asked to stop.",
+        )
+    else:
+        messages.warning(
+            request, f"Every run of job {job.pk} had ended already: there was nothing to cancel."
+        )
+    return redirect(f"{reverse('runs:index')}?job={job.pk}")
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def invalid(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Take a run out of ranking, with a reason."""
+    run, form = _run(run_id), InvalidForm(request.POST)
+    if not form.is_valid():
+        return _detail(request, run, form, status=422)
+    if actions.mark_invalid(run, acting(request), form.cleaned_data["reason"]):
+        messages.success(request, f"Run {run.pk} takes no part in ranking any more.")
+    else:
+        messages.warning(
+            request, f"Run {run.pk} has not ended, or is marked so already: nothing was changed."
+        )
+    return redirect("runs:detail", run_id=run.pk)
+
+
+@require_POST
+@needs(Role.OPERATOR)
+def valid(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Put a run back into ranking."""
+    run = _run(run_id)
+    if actions.mark_invalid(run, acting(request), ""):
+        messages.success(request, f"Run {run.pk} takes part in ranking again.")
     return redirect("runs:detail", run_id=run.pk)

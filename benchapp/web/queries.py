@@ -28,10 +28,14 @@ LOOK_BACK = dt.timedelta(days=7)
 LOOKS_SHOWN = 20
 ACTIVE_SHOWN = 8
 NEWEST_SHOWN = 8
+#: Kinds of runs that leave a document.
+MEASURING = (Run.Kind.TILES, Run.Kind.GEMM)
 #: Of a stack, what names it shortest.
 MAIN_COMPONENTS = ("flashinfer", "torch")
 #: Events that a failed run or a rejected document speaks for itself.
 TOLD_ELSEWHERE = ("run_failed", "document_rejected")
+#: Events that a later one of the same subject takes back.
+TAKEN_BACK = {"gpu_lost": "gpu_back", "host_silent": "host_back"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +67,9 @@ def needs_a_look() -> list[Look]:
     events = Event.objects.filter(
         at__gte=since, severity__in=[Event.Severity.WARNING, Event.Severity.ERROR]
     ).exclude(kind__in=TOLD_ELSEWHERE)
+    for kind, back in TAKEN_BACK.items():
+        later = Event.objects.filter(kind=back, subject=OuterRef("subject"), pk__gt=OuterRef("pk"))
+        events = events.exclude(Exists(later), kind=kind)
     looks = [
         Look("▲ failed", "failed", f"Run {run.pk}: {run.job.title}", run.failure, run.finished_at, run.pk)
         for run in failed.order_by("-finished_at")[:LOOKS_SHOWN]
@@ -243,7 +250,7 @@ class Cover:
 
 
 def coverage() -> list[Cover]:
-    """Every target with data: when its newest data of each kind was taken, in the order of Run.Kind."""
+    """Every target with data: when its newest data of each kind was taken, in the order of MEASURING."""
     rows: dict[Target, dict[str, Document]] = defaultdict(dict)
     for document in newest_documents():
         if document.target is not None:
@@ -252,7 +259,7 @@ def coverage() -> list[Cover]:
         Cover(
             target,
             all(document.origin == Document.Origin.RECORDED for document in kinds.values()),
-            [taken_at(kinds[kind]) if kind in kinds else None for kind in Run.Kind.values],
+            [taken_at(kinds[kind]) if kind in kinds else None for kind in MEASURING],
         )
         for target, kinds in rows.items()
     ]

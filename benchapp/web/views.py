@@ -13,7 +13,9 @@ from django.utils.cache import get_conditional_response
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from benchapp.runs.models import Document, Run
+from benchapp.fleet.queries import fleet
+from benchapp.fleet.releases import news
+from benchapp.runs.models import Document
 from benchapp.web import health, queries
 
 #: Between two looks at what runs, in seconds: while something does, and while nothing does.
@@ -43,7 +45,9 @@ def _findings(motion: queries.Motion) -> dict[str, Any]:
         "fastest": queries.fastest_gemm(),
         "series": queries.series_health(),
         "coverage": queries.coverage(),
-        "kinds": Run.Kind.labels,
+        "kinds": [kind.label for kind in queries.MEASURING],
+        "fleet": fleet(),
+        "news": news(),
         "active": motion.total,
     }
 

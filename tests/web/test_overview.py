@@ -14,6 +14,7 @@ from benchapp.runs import actions, work
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.requests import request_cpu_gemm
 from benchapp.web import queries
+from tests.fleet.reporting import report, take, uuid_of
 from tests.ingest.documents import body, gemm, measurement
 from tests.querycount import at_most
 from tests.runs_pages.work import failed_survey, gemm_done, many, running_survey
@@ -62,7 +63,7 @@ def test_the_number_of_queries_does_not_grow(client, number):
     if number:
         failed_survey()
         store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3)))
-    with at_most(18):
+    with at_most(25):
         page(client)
     with at_most(4):
         page(client, "/now")
@@ -83,14 +84,38 @@ def test_a_failed_run_and_a_refused_document_need_a_look(client):
 
 
 def test_a_failure_made_good_by_an_equal_run_needs_no_look():
-    run = failed_survey()
+    failed_survey()
     assert len(queries.needs_a_look()) == 1
     again = running_survey("9.9.9")
     Run.objects.filter(pk=again.pk).update(state=State.DONE)
     assert queries.needs_a_look() == []
-    Run.objects.filter(pk=again.pk).update(state=State.FAILED)
+
+
+def test_a_failure_of_last_week_is_history():
+    run = failed_survey()
     Run.objects.filter(pk=run.pk).update(finished_at=timezone.now() - dt.timedelta(days=8))
     assert queries.needs_a_look() == []
+
+
+def test_a_lost_gpu_that_is_back_needs_no_look():
+    for number, (kind, severity) in enumerate([("gpu_lost", "error"), ("gpu_back", "info")]):
+        Event.objects.create(
+            kind=kind, severity=severity, subject="GPU 3 of boxb", sentence=kind, dedupe_key=str(number)
+        )
+        assert len(queries.needs_a_look()) == 1 - number
+    Event.objects.create(
+        kind="gpu_lost", severity="error", subject="GPU 3 of boxb", sentence="again", dedupe_key="2"
+    )
+    assert [look.sentence for look in queries.needs_a_look()] == ["again"]
+
+
+def test_the_overview_says_how_the_fleet_is(client):
+    assert "python -m workers up" in page(client)
+    take(report("boxa", gpus=2), report("boxb", gpus=2))
+    take(report("boxb", gpus=1, missing=[uuid_of("boxb", 1)]))
+    html = page(client)
+    assert "of 4 GPUs working · 2 hosts" in html
+    assert "▲ 1 to look at" in html and "GPU 1 of boxb no longer answers, last seen" in html
 
 
 def test_variants_that_fit_are_counted_whatever_their_output_type(client):
