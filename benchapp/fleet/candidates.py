@@ -39,10 +39,13 @@ _IN_REPOSITORY = {
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def register(path: Path, *, package: str, base: str, note: str, user: User | None) -> tuple[Candidate, bool]:
+def register(
+    path: Path, *, package: str, base: str, note: str, user: User | None, origin: str = ""
+) -> tuple[Candidate, bool]:
     """Keep a wheel, or what a survey reads of a source folder. Returns (candidate, created).
 
-    The same content again is the candidate that it was. Raises ValidationError, {field: sentence}.
+    `origin` is the name it had where it came from, by default that of the path. The same content again is
+    the candidate that it was. Raises ValidationError, {field: sentence}.
     """
     if package not in PACKAGES:
         raise ValidationError({"package": f"{package[:40]!r} is none of {', '.join(PACKAGES)}."})
@@ -63,7 +66,7 @@ def register(path: Path, *, package: str, base: str, note: str, user: User | Non
         raise ValidationError({"path": error.sentence}) from None
     except OSError as error:
         raise ValidationError({"path": f"{path} cannot be read: {error.strerror}."}) from None
-    return _keep(body, path.absolute().name, package=package, base=base, note=note, user=user)
+    return _keep(body, origin or path.absolute().name, package=package, base=base, note=note, user=user)
 
 
 def survey(candidate: Candidate, arches: Sequence[str]) -> Ask:

@@ -26,7 +26,7 @@ def in_words(states: Mapping[str, int]) -> str:
 
 
 def look(states: Mapping[str, int]) -> str:
-    """The class of its tag: failed where a run failed, active while one is under way, else plain."""
-    if states.get("failed"):
-        return "failed"
-    return "active" if any(states.get(word) for word in _ACTIVE) else ""
+    """The class of its tag: running while a run is under way, failed where one failed, done, or plain."""
+    if any(states.get(word) for word in _ACTIVE):
+        return "running"
+    return "failed" if states.get("failed") else "done" if states.get("done") else ""

@@ -19,6 +19,7 @@ from benchapp.catalog.locks import lock
 from benchapp.fleet import asks
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Gpu, WatchedRelease
+from benchapp.fleet.schedule_queries import JobState, job_states
 from benchapp.people import audit
 from benchapp.runs.models import Job
 from benchapp.tiles.models import Listing
@@ -61,6 +62,8 @@ PACKAGES = (
 #: A release that came while the index hid it for long brings others along; these wait for the next look.
 MOST_JOBS = 5
 _LONGEST_VERSION = 60
+#: So long, and so many, a release is news on the overview.
+NEWS_FOR, MOST_NEWS = dt.timedelta(days=7), 5
 #: The index may be away for so long before somebody is told.
 PATIENCE = dt.timedelta(hours=24)
 _AWAY, _BACK, _SILENT = "release_index_away", "release_index_back", "release_watch_blind"
@@ -85,7 +88,7 @@ def watch(offered: Callable[[str, Path], Sequence[str]] = pip.wheels) -> list[Wa
             new += record(package, found)
     _note(fault)
     ask_for_new()
-    return new
+    return list(WatchedRelease.objects.filter(pk__in=[row.pk for row in new]))
 
 
 @transaction.atomic
@@ -186,3 +189,31 @@ def away_since() -> Event | None:
     """The event since which the index has not answered; None while it does."""
     last = _last()
     return last if last is not None and last.kind == _AWAY else None
+
+
+def known(package: Package) -> int:
+    """How many versions of it have been seen."""
+    return WatchedRelease.objects.filter(package=package.name).count()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class News:
+    """A release that came lately, and how far its survey is; None where it has none."""
+
+    release: WatchedRelease
+    label: str
+    job: JobState | None
+
+
+def news() -> list[News]:
+    """The releases proper that came lately, newest first. Two queries."""
+    since = timezone.now() - NEWS_FOR
+    rows = WatchedRelease.objects.filter(new=True, first_seen_at__gte=since)
+    final = [row for row in rows if is_final(row.version)][:MOST_NEWS]
+    states = job_states(row.job_id for row in final if row.job_id)
+    return [News(row, label_of(row.package), states.get(row.job_id or 0)) for row in final]
+
+
+def label_of(package: str) -> str:
+    """A package as people call it."""
+    return next((watched.label for watched in PACKAGES if watched.name == package), package)

@@ -118,7 +118,7 @@ def _fire(schedule: Schedule, due: dt.datetime, sentence: str) -> Firing:
 
 def _still_running(schedule: Schedule) -> Firing | None:
     active = Run.objects.filter(job=OuterRef("job"), state__in=ACTIVE)
-    return schedule.firings.filter(Exists(active)).first()
+    return schedule.firings.filter(Exists(active), by_hand=False).first()
 
 
 def _record(
@@ -150,14 +150,17 @@ def _tell_idle(schedule: Schedule) -> None:
 
 
 def check_firings() -> int:
-    """Raise an event for each firing whose runs have all ended without data; how many there were."""
+    """Raise an event for each firing whose runs have all ended without data; how many there were.
+
+    What was asked for by hand is watched by whoever asked.
+    """
     active = Run.objects.filter(job=OuterRef("job"), state__in=ACTIVE)
     accepted = Document.objects.filter(run__job=OuterRef("job"), state=Document.State.ACCEPTED)
     barren = 0
     with transaction.atomic():
         ended = (
             Firing.objects.select_for_update(skip_locked=True, of=("self",))
-            .filter(~Exists(active), checked=False, outcome=_Outcome.ASKED)
+            .filter(~Exists(active), checked=False, outcome=_Outcome.ASKED, by_hand=False)
             .annotate(yielded=Exists(accepted))
             .select_related("schedule")
         )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from benchapp.fleet import builds, reports
+from benchapp.fleet import (
+    builds,
+    reports,
+    schedule_tasks,  # noqa: F401  (registers)
+)
 from benchapp.fleet.work import REPORTS_TASK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from benchapp.fleet import trigger_views, views
+from benchapp.fleet import backfill_views, release_views, schedule_views, trigger_views, views
 
 app_name = "fleet"
 urlpatterns = [
@@ -17,4 +17,18 @@ urlpatterns = [
     path("fleet/maintenance/<int:maintenance_id>/lift", views.lift, name="lift"),
     path("fleet/hosts/<str:key>/collect", views.collect, name="collect"),
     path("fleet/hosts/<str:key>/forget", views.forget, name="forget"),
+    path("fleet/schedules/", schedule_views.index, name="schedules"),
+    path("fleet/schedules/new", schedule_views.new, name="schedule_new"),
+    path("fleet/schedules/<int:schedule_id>/", schedule_views.detail, name="schedule"),
+    path("fleet/schedules/<int:schedule_id>/edit", schedule_views.edit, name="schedule_edit"),
+    path("fleet/schedules/<int:schedule_id>/run", schedule_views.run_now, name="schedule_run"),
+    path("fleet/schedules/<int:schedule_id>/pause", schedule_views.pause, name="schedule_pause"),
+    path("fleet/schedules/<int:schedule_id>/resume", schedule_views.resume, name="schedule_resume"),
+    path("fleet/schedules/<int:schedule_id>/delete", schedule_views.delete, name="schedule_delete"),
+    path("fleet/backfill/", backfill_views.page, name="backfill"),
+    path("fleet/backfill/fill", backfill_views.fill, name="backfill_fill"),
+    path("fleet/releases/", release_views.watch, name="releases"),
+    path("fleet/candidates/", release_views.listed, name="candidates"),
+    path("fleet/candidates/add", release_views.add, name="candidate_add"),
+    path("fleet/candidates/<int:candidate_id>/survey", release_views.survey, name="candidate_survey"),
 ]

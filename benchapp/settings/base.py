@@ -164,6 +164,8 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "runs.sweep", "schedule": 30.0, "options": {"expires": 30}},
     "reports": {"task": "fleet.take_reports", "schedule": 30.0, "options": {"expires": 30}},
+    "schedules": {"task": "fleet.tick", "schedule": 30.0, "options": {"expires": 30}},
+    "releases": {"task": "fleet.watch_releases", "schedule": 3600.0, "options": {"expires": 600}},
     "partitions": {"task": "ingest.make_partitions", "schedule": 6 * 3600.0, "options": {"expires": 600}},
 }
 
