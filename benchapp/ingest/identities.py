@@ -33,7 +33,13 @@ def target_of(document: schema.Document) -> Target:
         "described_at": document.finished_at,
     }
     target, created = Target.objects.get_or_create(key=key, defaults=described)
-    if not created and said.kind == "gpu" and (target.model, target.arch) != (said.model or "", said.arch):
+    # what only a host has reported of a GPU yet, a document may correct
+    described_before = not created and target.described_at is not None
+    if (
+        described_before
+        and said.kind == "gpu"
+        and (target.model, target.arch) != (said.model or "", said.arch)
+    ):
         raise schema.Fault(f"target: {said.uuid} is known as {target.model} ({target.arch})")
     if target.described_at is None or target.described_at < document.finished_at:
         for name, value in described.items():

@@ -156,14 +156,14 @@ def test_polling_costs_nothing_while_nothing_changes():
     take(report(gpus=1))
     client = Client()
     first = client.get("/fleet/now")
-    again = {"HTTP_IF_NONE_MATCH": first["ETag"]}
-    assert client.get("/fleet/now", **again).status_code == 304
+    again = {"If-None-Match": first["ETag"]}
+    assert client.get("/fleet/now", headers=again).status_code == 304
     ask(queues.gpu_arch("sm120"))
-    changed = client.get("/fleet/now", **again)
+    changed = client.get("/fleet/now", headers=again)
     assert changed.status_code == 200 and "any GPU of sm120" in changed.content.decode()
-    again = {"HTTP_IF_NONE_MATCH": changed["ETag"]}
+    again = {"If-None-Match": changed["ETag"]}
     fall_silent("boxa", minutes=5)
-    assert "host silent" in client.get("/fleet/now", **again).content.decode()
+    assert "host silent" in client.get("/fleet/now", headers=again).content.decode()
 
 
 def test_a_viewer_sees_no_buttons_and_may_not_press_them():
