@@ -21,6 +21,7 @@ from django.db import connection
 from benchapp.ingest import schema
 from benchapp.people.models import Role
 from benchapp.runs import requests
+from benchapp.runs.actions import PRIORITIES
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.states import MOVES
 from benchapp.tiles.fates import GLYPHS, Fate
@@ -215,7 +216,8 @@ def test_moves_of_a_run_are_those_of_the_code():
 def test_priorities_are_those_of_the_code():
     told = {row[2] for row in rows(section(text_of("architecture.md"), "### Kinds and priorities"))}
     background = (requests.SWEEP_PRIORITY, requests.EXPLORE_PRIORITY, requests.DEEP_PRIORITY)
-    assert told == {"10", "0", *(f"−{-priority}" for priority in background)}
+    asked = {str(priority) for priority in PRIORITIES.values()}
+    assert told == {*asked, *(f"−{-priority}" for priority in background)}
 
 
 SECONDS = {"min": 60, "h": 3600}
@@ -235,7 +237,8 @@ def test_numbers_are_those_of_the_code():
 
 def test_periods_of_beat_are_told(settings):
     periods = {name: entry["schedule"] for name, entry in settings.CELERY_BEAT_SCHEDULE.items()}
-    assert periods == {"sweep": 30, "partitions": 6 * 3600}
+    every_half_minute = dict.fromkeys(["sweep", "reports", "schedules"], 30)
+    assert periods == every_half_minute | {"releases": 3600, "partitions": 6 * 3600}
     text = text_of("architecture.md")
     assert "every 30 s by beat" in text and "partitions every 6 h" in text
 
@@ -312,7 +315,8 @@ def test_faults_read_as_shown():
 
 
 def test_recipes_of_the_docs_are_fields():
-    """`Run.kind` and a document's `kind` are one list; the explorer's documents are of kind tiles too."""
+    """`Run.kind` and a document's `kind` are one list, but for builds, which leave none; the explorer's
+    documents are of kind tiles too."""
     kinds = get_args(schema.Document.model_fields["kind"].annotation)
-    assert set(kinds) == set(Run.Kind.values) == set(COMMANDS) - {"explore"}
+    assert set(kinds) == set(COMMANDS) - {"explore"} == set(Run.Kind.values) - {Run.Kind.BUILD}
     assert {field.name for field in dataclasses.fields(doc.Document)} == set(schema.Document.model_fields)
