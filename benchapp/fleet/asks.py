@@ -16,12 +16,10 @@ from benchapp.fleet.ask_fields import NEWEST, WHAT, case_of
 from benchapp.people.models import User
 from benchapp.runs import queues, requests
 from benchapp.runs.actions import Asked, Request, request_job
+from benchapp.runs.again import PARAMETERS, words_of
 from benchapp.runs.models import Job
 from workers.bench.gemm.cases import Case
 from workers.bench.gemm.suites import SUITES
-
-#: Parameters in addresses and commands → fields.
-PARAMETERS = {"version": "versions", "target": "targets", "case": "cases"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,10 +66,7 @@ class Ask:
 
     def query(self) -> str:
         """The parameters of the permalink, without "?"."""
-        names = {field: parameter for parameter, field in PARAMETERS.items()}
-        return urlencode(
-            {names.get(field, field): value for field, value in self.as_json().items()}, doseq=True, safe=":"
-        )
+        return urlencode(words_of(self.as_json()), safe=":")
 
     def __str__(self) -> str:
         """A title: "Tile survey of FlashInfer 0.6.3 on SM120"."""

@@ -51,6 +51,16 @@ def environments(plan: Plan) -> list[str]:
     return said
 
 
+def runs(plan: Plan) -> list[str]:
+    """One line a run."""
+    said = []
+    for run in plan.runs:
+        took = "no history" if run.expected_s is None else f"about {duration(run.expected_s)}"
+        joins = f", joins run {run.joins}" if run.joins else ""
+        said.append(f"{run.title} with {run.recipe}: {took}, {run.ahead} ahead{joins}")
+    return said
+
+
 def command(ask: Ask) -> str:
     """The command that asks for the same."""
     words = ["python", "manage.py", "trigger", "--what", ask.what]

@@ -18,6 +18,7 @@ from benchapp.fleet.trigger_forms import TriggerForm
 from benchapp.people.models import Role, User
 from benchapp.people.permissions import acting, needs
 from benchapp.runs.actions import Asked
+from benchapp.runs.again import words_of
 from benchapp.runs.models import Job
 
 #: Planned runs that the page names one by one.
@@ -55,21 +56,12 @@ def _context(request: HttpRequest, data: QueryDict) -> dict[str, Any]:
         "shown": plan.runs[:MOST_SHOWN],
         "more": max(0, len(plan.runs) - MOST_SHOWN),
         "permalink": f"{reverse('fleet:trigger')}?{form.ask.query()}",
-        "fields": _fields(form.ask),
+        # what the button sends is the very ask whose plan is shown
+        "fields": words_of(form.ask.as_json()),
         "command": plan_words.command(form.ask),
         # each plan drawn has its own: the same plan pressed twice makes one job
         "key": str(uuid.uuid4()),
     }
-
-
-def _fields(ask: asks.Ask) -> list[tuple[str, str]]:
-    """Names and values that the button sends: the very ask whose plan is shown."""
-    names = {field: parameter for parameter, field in asks.PARAMETERS.items()}
-    return [
-        (names.get(field, field), str(value))
-        for field, said in ask.as_json().items()
-        for value in (said if isinstance(said, list) else [said])
-    ]
 
 
 @require_POST

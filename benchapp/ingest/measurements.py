@@ -130,10 +130,11 @@ def _refresh_latest(document_id: int, first: Any, last: Any) -> None:
             UPDATE runs_latest SET
                 good_measurement_id = good.id, good_measured_at = good.measured_at, good_median = good.median
             FROM (
-                SELECT DISTINCT ON (series_id) series_id, id, measured_at, median
+                SELECT DISTINCT ON (series_id) series_id, runs_measurement.id, measured_at, median
                 FROM runs_measurement
                 WHERE document_id = %(document)s AND measured_at BETWEEN %(first)s AND %(last)s
                     AND outcome = ANY(%(outcomes)s) AND NOT flags && %(never)s::varchar[]
+                    AND NOT EXISTS (SELECT FROM runs_run WHERE runs_run.id = run_id AND invalid_reason <> '')
                 ORDER BY series_id, measured_at DESC, id DESC
             ) AS good
             WHERE runs_latest.series_id = good.series_id

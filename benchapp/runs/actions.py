@@ -19,6 +19,7 @@ from benchapp.catalog.models import Recipe, Target
 from benchapp.people import audit
 from benchapp.people.models import User
 from benchapp.runs import broker
+from benchapp.runs.latest import find_good_again
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.signals import run_ended, runs_asked
 from benchapp.runs.states import ACTIVE, FINAL, may_move
@@ -257,11 +258,26 @@ def tell_ended() -> int:
         told += 1
 
 
+def cancel_job(job: Job, user: User) -> int:
+    """Cancel all of a job's runs that have not ended, each as `cancel` does. Returns how many."""
+    active = job.runs.filter(state__in=ACTIVE).order_by("pk")
+    return sum(cancel(run, user) for run in active)
+
+
 @transaction.atomic
-def mark_invalid(run: Run, user: User, reason: str) -> None:
-    """Take a run out of detection and ranking, or with an empty reason back into them. It stays visible."""
+def mark_invalid(run: Run, user: User, reason: str) -> bool:
+    """Take an ended run out of detection and ranking, or with an empty reason back into them.
+
+    It stays visible, and each series falls back to its newest measurement that may rank.
+    False, and nothing done, while the run has not ended or where it stands so already.
+    """
+    run = Run.objects.select_for_update().get(pk=run.pk)
+    if run.state not in FINAL or run.invalid_reason == reason:
+        return False
     Run.objects.filter(pk=run.pk).update(invalid_reason=reason)
+    find_good_again(run.pk)
     audit.record(user, "mark_invalid" if reason else "mark_valid", f"run {run.pk}", reason=reason)
+    return True
 
 
 def _postgres_listened() -> bool:

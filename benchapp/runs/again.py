@@ -9,8 +9,14 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from benchapp.runs import queues
-from benchapp.runs.models import Run
+from benchapp.runs.models import Job, Run
+from workers.bench.document import BenchError
+from workers.bench.gemm.cases import from_params
 from workers.bench.gemm.suites import SUITES
+from workers.bench.tiles.arches import ARCHES
+
+#: Parameters of addresses → the fields that they are repeated for.
+PARAMETERS = {"version": "versions", "target": "targets", "case": "cases"}
 
 
 def of_run(run: Run) -> str:
@@ -26,6 +32,8 @@ def of_run(run: Run) -> str:
         return of_tiles(versions.get("flashinfer", ""), params.get("arch", ""), what=what)
     if run.kind == Run.Kind.GEMM:
         target = _target_of(run)
+        if not target:
+            return ""
         return _of_gemm(
             versions.get("torch", ""),
             target,
@@ -37,16 +45,38 @@ def of_run(run: Run) -> str:
     return ""
 
 
+def of_job(job: Job) -> str:
+    """The address that asks for all of a job again; "" of one that keeps no words of what was asked."""
+    return _address(words_of(job.asked)) if job.asked else ""
+
+
+def words_of(asked: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """An address's parameters for what a job keeps of what was asked; `benchapp.fleet.asks` reads them."""
+    names = {field: parameter for parameter, field in PARAMETERS.items()}
+    return [
+        (names.get(field, field), str(value))
+        for field, said in asked.items()
+        for value in (said if isinstance(said, list) else [said])
+    ]
+
+
 def of_tiles(version: str, arch: str, *, what: str = "survey") -> str:
-    """The address that asks for the tiles of a FlashInfer version on an architecture."""
+    """The address that asks for the tiles of a FlashInfer version; "" where nobody surveys `arch`."""
+    if arch not in ARCHES:
+        return ""
     return _address([("what", what), ("version", version), ("target", f"arch:{arch}")])
 
 
 def of_case(torch: str, target_key: str, case: Mapping[str, Any]) -> str:
     """The address that measures one GEMM again where it was measured; on CPUs by any host's.
 
-    `target_key` is of the catalog, and `torch` as torch tells it: 2.13.0+cu130.
+    `target_key` is of the catalog, and `torch` as torch tells it: 2.13.0+cu130. "" of a case that no bench
+    here measures.
     """
+    try:
+        from_params(dict(case), "case")
+    except BenchError:
+        return ""
     kind = target_key.partition(":")[0]
     return _of_gemm(torch.partition("+")[0], target_key if kind == "gpu" else "cpu", "", [case])
 
@@ -90,7 +120,8 @@ def _target_of(run: Run) -> str:
     if kind == queues.CPU:
         return f"cpu:{rest}" if rest else "cpu"
     by, _, which = rest.partition(".")
-    return f"{ {'uuid': 'gpu', 'model': 'model', 'arch': 'gpuarch'}.get(by, by) }:{which}"
+    named = {"uuid": "gpu", "model": "model", "arch": "gpuarch"}.get(by)
+    return f"{named}:{which}" if named else ""
 
 
 def _address(words: Sequence[tuple[str, str]]) -> str:

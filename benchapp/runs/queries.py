@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import re
 import shlex
+import statistics
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, cast
@@ -20,6 +21,8 @@ from benchapp.runs.signals import why_runs_wait
 from benchapp.runs.states import ACTIVE, FINAL
 
 RUNS_A_PAGE = 50
+#: Runs that tell how long another one usually takes: the newest.
+HISTORY = 20
 #: Results of one run shown on its page; all of them are in its document.
 RESULTS_SHOWN = 500
 #: Characters of a log shown on a page; the whole of it is served as plain text.
@@ -37,7 +40,9 @@ class JobRuns:
     runs: list[Run]
 
 
-def runs_page(*, state: str | None, kind: str | None, number: str | None) -> tuple[Page[Run], list[JobRuns]]:
+def runs_page(
+    *, state: str | None, kind: str | None, job: int | None = None, number: str | None
+) -> tuple[Page[Run], list[JobRuns]]:
     """One page of runs, newest first, and the same by job. A number that is no page falls back."""
     runs: QuerySet[Run] = Run.objects.select_related(
         "job__requested_by", "recipe", "target", "waits_for__job"
@@ -46,14 +51,29 @@ def runs_page(*, state: str | None, kind: str | None, number: str | None) -> tup
         runs = runs.filter(state=state)
     if kind:
         runs = runs.filter(kind=kind)
+    if job:
+        runs = runs.filter(job=job)
     page = Paginator(runs, RUNS_A_PAGE).get_page(number)
     groups = [JobRuns(job, list(group)) for job, group in groupby(page.object_list, key=lambda run: run.job)]
     return page, groups
 
 
-def counts_by_state() -> dict[str, int]:
-    """How many runs are in each state; states without a run are missing."""
-    return dict(Run.objects.order_by().values_list("state").annotate(Count("id")))
+def counts_by_state(job: int | None = None) -> dict[str, int]:
+    """How many runs are in each state, of all or of one job; states without a run are missing."""
+    runs = Run.objects.filter(job=job) if job else Run.objects.all()
+    return dict(runs.order_by().values_list("state").annotate(Count("id")))
+
+
+def job_or_none(job_id: int) -> Job | None:
+    return Job.objects.select_related("requested_by").filter(pk=job_id).first()
+
+
+def usual_s(run: Run) -> float | None:
+    """Median seconds of the newest runs that did the same and ended well, of any version; None: none did."""
+    done = Run.objects.filter(kind=run.kind, queue=run.queue, params=run.params, state=State.DONE)
+    times = done.order_by("-pk").values_list("started_at", "finished_at")[:HISTORY]
+    took = [(finished - started).total_seconds() for started, finished in times if started and finished]
+    return statistics.median(took) if took else None
 
 
 def active_runs(limit: int) -> list[Run]:
@@ -155,7 +175,7 @@ def pulse(run: Run, attempts: list[Attempt], waits: str) -> str:
         run.state, run.attempt, run.worker, run.heartbeat_at, run.cancel_requested_at, run.progress_done,
         run.progress_total, run.progress_message, run.failure, waits,
     ]  # fmt: skip
-    shown += [(a.number, a.outcome, a.log_length) for a in attempts]  # type: ignore[attr-defined]
+    shown += [(a.number, a.outcome, a.log_length, a.lease_from, a.lease_to) for a in attempts]  # type: ignore[attr-defined]
     return etag(shown)
 
 

@@ -32,6 +32,7 @@ def index(request: HttpRequest) -> HttpResponse:
     waits = queries.why_they_wait(page.object_list)
     for run in page.object_list:
         run.waits = waits.get(run.pk, "")
+        run.again = again.of_run(run)
     counts = queries.counts_by_state()
     previous = page.previous_page_number() if page.has_previous() else None
     following = page.next_page_number() if page.has_next() else None
@@ -178,7 +179,7 @@ def cancel_job(request: HttpRequest, job_id: int) -> HttpResponse:
     if cancelled:
         messages.success(
             request,
-            f"{cancelled} run{'s' if cancelled > 1 else ''} of job {job.pk}: what was queued is cancelled, and "
+            f"{cancelled} run{'s' if cancelled > 1 else ''} of job {job.pk}: what was queued is cancelled, "
             "what is running is asked to stop.",
         )
     else:

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from benchapp.people.models import Role, User
 from benchapp.people.permissions import acting, needs
+from benchapp.runs import again
 from benchapp.runs.models import Job
 from benchapp.runs.requests import request_survey
 from benchapp.tiles import exports, families, funnel, queries
@@ -171,6 +172,7 @@ def evidence(request: HttpRequest, tile_id: int, version: str) -> HttpResponse:
     context = {
         "found": found,
         "family": families.label(found.tile.family),
+        "again": again.of_tiles(version, found.tile.arch) if found.release.package == queries.PACKAGE else "",
     }
     beside = request.headers.get("HX-Request") == "true"
     response = render(request, "tiles/_evidence.html" if beside else "tiles/evidence.html", context)

@@ -11,6 +11,7 @@ from django.db.models import Count
 from django.urls import reverse
 
 from benchapp.catalog.models import Series, Target
+from benchapp.runs import again
 from benchapp.runs.models import Document, Measurement
 from benchapp.runs.ranking import may_rank
 from benchapp.trends.utilisation import Ceiling, ceiling, value
@@ -70,6 +71,8 @@ class Point:
     href: str
     source: str
     origin: str
+    #: the address that asks for the same again; "" where it cannot be measured here
+    again: str
 
     def at(self, metric: str, seconds: float | None) -> float | None:
         return None if self.mark else value(metric, seconds, self.flops, self.moved, self.limit)
@@ -142,12 +145,12 @@ def points(
         )[: MAX_POINTS + 1]
     )  # fmt: skip
     limits: dict[str, Ceiling | None] = {}
-    made = [_point(target, row, component, limits) for row in found[:MAX_POINTS]]
+    made = [_point(target, kind, row, component, limits) for row in found[:MAX_POINTS]]
     return sorted(made, key=lambda point: (point.m, point.measured_at)), len(found) > MAX_POINTS
 
 
 def _point(
-    target: Target, row: Mapping[str, Any], component: str, limits: dict[str, Ceiling | None]
+    target: Target, kind: str, row: Mapping[str, Any], component: str, limits: dict[str, Ceiling | None]
 ) -> Point:
     params = row["series__case__params"]
     dtype = str(params.get("dtype") or "")
@@ -181,6 +184,9 @@ def _point(
         href=reverse("runs:detail", args=[run]) if run else reverse("runs:document", args=[document]),
         source=f"run {run}" if run else f"document {document}",
         origin=row["document__origin"],
+        again=again.of_case(str(components["torch"]), target.key, params)
+        if kind == "gemm" and "torch" in components
+        else "",
     )
 
 

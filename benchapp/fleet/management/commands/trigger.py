@@ -11,7 +11,6 @@ from benchapp.fleet.ask_fields import FOREIGN, WHAT
 from benchapp.people.models import Role, User
 from benchapp.runs.models import Job, Run, State
 from benchapp.runs.watch import wait_for
-from benchapp.web.templatetags.units import duration
 
 #: Options → fields of an ask.
 FIELDS = {
@@ -79,11 +78,7 @@ class Command(BaseCommand):
 
     def _tell(self, plan: planning.Plan) -> None:
         said = [plan_words.headline(plan), plan_words.expected(plan), *plan_words.environments(plan)]
-        said += plan.warnings
-        for run in plan.runs:
-            took = "no history" if run.expected_s is None else duration(run.expected_s)
-            joins = f", joins run {run.joins}" if run.joins else ""
-            said.append(f"  {run.title} with {run.recipe}: {took}, {run.ahead} ahead{joins}")
+        said += [*plan.warnings, *(f"  {line}" for line in plan_words.runs(plan))]
         self.stdout.write("\n".join(line for line in said if line))
 
     def _wait(self, runs: list[Run]) -> None:
