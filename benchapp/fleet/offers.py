@@ -37,6 +37,12 @@ def candidates(package: str) -> list[str]:
     return list(Candidate.objects.filter(package=package).values_list("version", flat=True))
 
 
+def candidate_digest(package: str, version: str) -> str:
+    """The SHA-256 of a registered candidate's wheel."""
+    found = Candidate.objects.filter(package=package, version=version)
+    return found.values_list("sha256", flat=True).get()
+
+
 def is_candidate(version: str) -> bool:
     return f"+{CANDIDATE}" in version
 
