@@ -26,5 +26,7 @@ FROM base AS worker
 # The host compiler that nvcc's front end asks for.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* \
+    # Leases of this host: a volume mounted here takes this mode, so workers of any user can share it.
+    && mkdir -p /run/lock/tilewatch && chmod 1777 /run/lock/tilewatch
 USER tilewatch
