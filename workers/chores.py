@@ -22,8 +22,8 @@ from django.conf import settings
 from django.db import close_old_connections
 
 from benchapp.fleet import work
-from workers import collect, gpus, identity, postgres, report, spool
-from workers.disk import Inventory, Item
+from workers import collect, disk, gpus, identity, postgres, report, spool
+from workers.disk import Inventory
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,6 @@ class Chores:
         self.supervisor = os.getppid()
         self.inventory = Inventory(home)
         self.disk: dict[str, int] = {}
-        self.environments: list[Item] = []
         self._watch = gpus.Watch()
         self._xids: deque[dict[str, Any]] = deque(maxlen=report.MOST_XIDS)
 
@@ -58,7 +57,8 @@ class Chores:
             supervisor=self.supervisor,
             xids=list(self._xids),
             disk=self.disk,
-            environments=self.environments,
+            # anew each time: a run may wait for one that was built just now
+            environments=self.inventory.environments(),
         )
         work.report(self.name(), content)
 
@@ -68,15 +68,14 @@ class Chores:
 
     def look(self) -> None:
         """Measure the folders, remove those of attempts that are over."""
-        allowed = collect.budget()
+        allowed = disk.budget()
         budget = {} if allowed is None else {"budget_bytes": allowed}
-        self.environments = self.inventory.environments()
         self.disk = self.inventory.sizes() | budget
         if removed := collect.sweep_attempts(self.home, self.name()):
             logger.info("%d folders of attempts that are over were removed", removed)
 
     def make_room(self) -> None:
-        collect.collect(self.inventory, collect.budget())
+        collect.collect(self.inventory, disk.budget())
 
 
 class Patience:
@@ -147,4 +146,4 @@ def begin(**kwargs: object) -> None:
 @shared_task(name="workers.collect")  # type: ignore[untyped-decorator]
 def make_room() -> int:
     """Make room now, whoever asks; returns how many things were removed."""
-    return len(collect.collect(Inventory(Path(settings.HOME)), collect.budget()))
+    return len(collect.collect(Inventory(Path(settings.HOME)), disk.budget()))

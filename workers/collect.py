@@ -12,32 +12,15 @@ from pathlib import Path
 
 from benchapp.runs import work
 from workers import environments
-from workers.disk import Inventory, Item, Kind
+from workers.disk import GB, Inventory, Item, Kind
 from workers.lease import only_one
 
 logger = logging.getLogger(__name__)
 
-GB = 1_000_000_000
 #: Without a budget something is collected only below so much free space, or this part of a small disk.
 FLOOR_BYTES, FLOOR_PART = 10 * GB, 0.1
 #: What was used more recently stays.
 RECENT_S = 3600.0
-
-
-def budget() -> int | None:
-    """Bytes that this installation may keep: TILEWATCH_DISK_BUDGET_GB. Raises ValueError with a sentence."""
-    text = os.environ.get("TILEWATCH_DISK_BUDGET_GB", "").strip()
-    if not text:
-        return None
-    try:
-        wanted = float(text)
-    except ValueError:
-        wanted = 0.0
-    if not 1 <= wanted <= 1_000_000:
-        raise ValueError(
-            f"TILEWATCH_DISK_BUDGET_GB: expected a number of GB from 1 to 1,000,000, got {text!r:.40}"
-        )
-    return int(wanted * GB)
 
 
 def too_much(kept: int, total: int, free: int, allowed: int | None) -> int:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from workers import environments
 
+GB = 1_000_000_000
+
 
 class Kind(enum.Enum):
     ENVIRONMENT = "environment"
@@ -21,6 +23,22 @@ class Kind(enum.Enum):
 
 #: of the cache: nothing of value, or too small to matter
 _NO_UNITS = frozenset({"locks", "scratch", "versions"})
+
+
+def budget() -> int | None:
+    """Bytes that this installation may keep: TILEWATCH_DISK_BUDGET_GB. Raises ValueError with a sentence."""
+    text = os.environ.get("TILEWATCH_DISK_BUDGET_GB", "").strip()
+    if not text:
+        return None
+    try:
+        wanted = float(text)
+    except ValueError:
+        wanted = 0.0
+    if not 1 <= wanted <= 1_000_000:
+        raise ValueError(
+            f"TILEWATCH_DISK_BUDGET_GB: expected a number of GB from 1 to 1,000,000, got {text!r:.40}"
+        )
+    return int(wanted * GB)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

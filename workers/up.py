@@ -17,12 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
 from benchapp.local.child import spawn
 from benchapp.local.home import Home
 from benchapp.local.supervisor import StopRequested, Supervisor, say
 from benchapp.settings.base import HOME
 from benchapp.settings.secret import lasting_secret
-from workers import affinity, gpus, plan
+from workers import affinity, disk, gpus, identity, plan
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 #: What `up` left for the worker of chores: who works here, since when, under which labels.
@@ -50,9 +53,10 @@ def main(arguments: Sequence[str]) -> int:
         if options.dry_run:
             print("\n".join([plan.table(workers), *notes]))
             return 0
+        _check()
         with _alone(home):
             _run(home, workers, notes, options)
-    except (UpError, plan.PlanError, ValueError, OSError) as error:
+    except (UpError, plan.PlanError, ImproperlyConfigured, ValueError, OSError) as error:
         print(f"The workers cannot start: {error}", file=sys.stderr)
         return 1
     return 0
@@ -93,6 +97,17 @@ def _labels(text: str) -> dict[str, str]:
                 f"{word!r:.60}: expected name=value, the name of a-z, 0-9, dots, dashes and underscores"
             )
     return dict(word.split("=", 1) for word in words)
+
+
+def _check() -> None:
+    """Say here, and not in the log of every worker, what none of them could start with.
+
+    Raises ImproperlyConfigured, ValueError.
+    """
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchapp.settings.local")
+    settings.DATABASES  # noqa: B018 - reading any setting reads them all
+    identity.host_name()
+    disk.budget()
 
 
 @contextlib.contextmanager

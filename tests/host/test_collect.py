@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from workers import collect, environments
-from workers.collect import GB
-from workers.disk import Inventory, Item, Kind, measure
+from workers import collect, disk, environments
+from workers.disk import GB, Inventory, Item, Kind, measure
 
 NOW = 1_000_000_000.0
 OLD, OLDER = NOW - 5000, NOW - 9000
@@ -62,7 +61,7 @@ def test_what_was_used_within_the_hour_stays_however_full_the_disk_is():
 def test_a_budget_that_is_none_is_named(monkeypatch, text):
     monkeypatch.setenv("TILEWATCH_DISK_BUDGET_GB", text)
     with pytest.raises(ValueError, match="TILEWATCH_DISK_BUDGET_GB: expected a number of GB"):
-        collect.budget()
+        disk.budget()
 
 
 def fill(path: Path, size: int, age_s: float = 7200) -> Path:

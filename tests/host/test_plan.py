@@ -119,3 +119,24 @@ def test_a_data_folder_that_cannot_be_written_is_named(run_up, nvml, monkeypatch
     assert done.stderr.startswith("The workers cannot start: ")
     assert "/proc/nowhere" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"DJANGO_SETTINGS_MODULE": "benchapp.settings.production"}, "TILEWATCH_SECRET_KEY is not set"),
+        ({"DATABASE_URL": "mysql://host/name"}, "DATABASE_URL: expected postgres://"),
+        ({"TILEWATCH_HOST_NAME": "a/b"}, "TILEWATCH_HOST_NAME: expected"),
+        ({"TILEWATCH_DISK_BUDGET_GB": "lots"}, "TILEWATCH_DISK_BUDGET_GB: expected a number of GB"),
+    ],
+    ids=["no secret", "no postgres", "no name", "no number"],
+)
+def test_what_no_worker_could_start_with_is_said_at_once(run_up, nvml, monkeypatch, variables, sentence):
+    nvml(gpu(0))
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "benchapp.settings.local")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    done = run_up()
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"The workers cannot start: {sentence}")
+    assert done.stderr.count("\n") == 1
