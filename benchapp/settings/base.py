@@ -90,6 +90,13 @@ def database(url: str) -> dict[str, Any]:
     return settings
 
 
+def broker(url: str) -> str:
+    """The broker's URL; over TLS its server must prove who it is. Celery alone would take anybody."""
+    if not url.startswith("rediss://") or "ssl_cert_reqs=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required"
+
+
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "people.User"
 AUTH_PASSWORD_VALIDATORS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 from benchapp.settings.base import *
-from benchapp.settings.base import HOME, database
+from benchapp.settings.base import HOME, broker, database
 from benchapp.settings.secret import lasting_secret
 
 
@@ -42,7 +42,7 @@ DATABASES = {
         or "postgres://tilewatch@localhost:1/tilewatch"
     )
 }
-CELERY_BROKER_URL = os.environ.get("REDIS_URL") or _urls.get("redis_url") or "redis://localhost:1/0"
+CELERY_BROKER_URL = broker(os.environ.get("REDIS_URL") or _urls.get("redis_url") or "redis://localhost:1/0")
 
 # Served from their sources: no collectstatic before the first page.
 STORAGES = {

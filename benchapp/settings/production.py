@@ -5,7 +5,7 @@ import os
 from django.core.exceptions import ImproperlyConfigured
 
 from benchapp.settings.base import *
-from benchapp.settings.base import database
+from benchapp.settings.base import broker, database
 
 
 def _required(name: str) -> str:
@@ -19,7 +19,7 @@ SECRET_KEY = _required("TILEWATCH_SECRET_KEY")
 ALLOWED_HOSTS = _required("TILEWATCH_ALLOWED_HOSTS").split(",")
 CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS]
 DATABASES = {"default": database(_required("DATABASE_URL"))}
-CELERY_BROKER_URL = _required("REDIS_URL")
+CELERY_BROKER_URL = broker(_required("REDIS_URL"))
 
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
