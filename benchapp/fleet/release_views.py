@@ -35,7 +35,9 @@ def watch(request: HttpRequest) -> HttpResponse:
         of_package.sort(key=lambda row: version_order(row.version), reverse=True)
         shown = [(row, states.get(row.job_id or 0), releases.is_final(row.version)) for row in of_package]
         packages.append((package, shown[:MOST_VERSIONS], len(shown)))
+    first = releases.PACKAGES[0].name
     final = [row for row in rows if row.new and releases.is_final(row.version)]
+    final.sort(key=lambda row: row.package != first)
     context = {
         "packages": packages,
         "seen": bool(rows),

@@ -51,7 +51,7 @@ PACKAGES = (
     Package(
         "nvidia-cutlass",
         "CUTLASS",
-        "recorded only: surveys and explorations read the CUTLASS that a FlashInfer wheel bundles",
+        "recorded only: explorations read the newer CUTLASS that a FlashInfer wheel bundles",
     ),
     Package(
         "nvidia-cutlass-dsl",

@@ -107,6 +107,13 @@ class ScheduleForm(forms.Form):
             },
         )
 
+    def asks_for(self) -> str:
+        """What the link asks for, in words; "" while it cannot be read."""
+        try:
+            return str(AskField().clean(self["ask"].value() or ""))
+        except ValidationError:
+            return ""
+
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
         others = Schedule.objects.exclude(pk=self.schedule.pk) if self.schedule else Schedule.objects.all()

@@ -74,7 +74,12 @@ class Times:
         """ "At 03:00 every day (Europe/Berlin)", "Every 6 hours"."""
         if self.interval_s is not None:
             return f"Every {length(self.interval_s)}"
-        return f"{CronSim(self.cron, self.anchor).explain()} ({self.zone.key})"
+        return f"{cron_in_words(self.cron)} ({self.zone.key})"
+
+
+def cron_in_words(cron: str) -> str:
+    """Of a valid expression: "At 03:00 every day"."""
+    return CronSim(cron, dt.datetime(2026, 1, 1)).explain()
 
 
 def times_of(cron: str, interval_s: int | None, timezone: str, anchor: dt.datetime) -> Times:

@@ -15,10 +15,12 @@ from benchapp.fleet import asks, schedule_queries, schedules
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Firing, Schedule
 from benchapp.fleet.schedule_forms import ScheduleForm, link_of
+from benchapp.fleet.schedule_times import cron_in_words
 from benchapp.people.models import Role, User
 from benchapp.people.permissions import acting, needs
 
 FIRINGS_A_PAGE = 50
+EXAMPLES = ("0 3 * * *", "30 */6 * * *", "0 22 * * 1-5", "0 6 * * SUN", "0 6 1 * *", "0 6 * * MON#1")
 
 
 def may_ask(request: HttpRequest) -> bool:
@@ -61,8 +63,12 @@ def _asked(request: HttpRequest) -> dict[str, Any]:
 
 
 def _form(request: HttpRequest, form: ScheduleForm) -> HttpResponse:
-    status = 422 if form.is_bound else 200
-    return render(request, "fleet/schedules_form.html", {"form": form}, status=status)
+    context = {
+        "form": form,
+        "asks_for": form.asks_for(),
+        "examples": [(cron, cron_in_words(cron)) for cron in EXAMPLES],
+    }
+    return render(request, "fleet/schedules_form.html", context, status=422 if form.is_bound else 200)
 
 
 def _schedule(schedule_id: int) -> Schedule:
