@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import kombu
 import psycopg
 import pytest
 from django.conf import settings
 from django.db import OperationalError, connection
+from kombu.connection import Connection
+from kombu.exceptions import OperationalError as BrokerError
 
 from benchapp.local.external import postgres_complaint, redis_complaint
 from benchapp.settings.base import broker, database
@@ -69,10 +70,10 @@ def at_valkey(servers: Servers, certificates: dict[str, Path], request) -> Itera
         yield moved(servers.redis_url, front, "rediss", query)
 
 
-def hints_of(url: str) -> kombu.Connection:
+def hints_of(url: str) -> Connection:
     """A connection as Celery makes it from the settings, only less patient."""
     options = settings.CELERY_BROKER_TRANSPORT_OPTIONS | {"socket_timeout": 2}
-    return kombu.Connection(broker(url), transport_options=options)
+    return Connection(broker(url), transport_options=options)
 
 
 def secret_of(url: str) -> str:
@@ -123,7 +124,7 @@ def test_a_hint_travels_over_tls(at_valkey: str):
 def test_a_broker_that_is_not_proven_is_refused_without_showing_the_password(at_valkey: str):
     with (
         hints_of(at_valkey) as hints,
-        pytest.raises(kombu.exceptions.OperationalError) as refusal,
+        pytest.raises(BrokerError) as refusal,
     ):
         hints.SimpleQueue("tls-test").put({})
     assert secret_of(at_valkey) not in str(refusal.value)
@@ -138,7 +139,7 @@ def test_rediss_alone_asks_for_a_proof_too(at_valkey: str):
     bare = urlsplit(at_valkey)._replace(query="").geturl()
     with (
         hints_of(bare) as hints,
-        pytest.raises(kombu.exceptions.OperationalError, match="certificate"),
+        pytest.raises(BrokerError, match="certificate"),
     ):
         hints.SimpleQueue("tls-test").put({})
 
@@ -154,6 +155,6 @@ def test_a_broker_with_tls_alone_refuses_a_plain_connection(at_valkey: str):
     plain = urlsplit(at_valkey)._replace(scheme="redis", query="").geturl()
     with (
         hints_of(plain) as hints,
-        pytest.raises(kombu.exceptions.OperationalError),
+        pytest.raises(BrokerError),
     ):
         hints.SimpleQueue("tls-test").put({})
