@@ -45,10 +45,11 @@ def build(run: Claim, folder: Path, ticker: Ticker) -> None:
 
 
 def _last_words(log: Path) -> str:
-    """pip's last error, else the last that was printed."""
+    """pip's last error that says what is wrong, else the last that was printed."""
     with log.open("rb") as source:
         source.seek(max(0, log.stat().st_size - TAIL_BYTES))
         lines = source.read().decode("utf-8", "replace").splitlines()
     said = [line.strip() for line in lines if line.strip()]
-    errors = [line for line in said if line.startswith("ERROR:")]
+    useless = "ERROR: ResolutionImpossible: for help"
+    errors = [line for line in said if line.startswith("ERROR:") and not line.startswith(useless)]
     return (errors or said or [""])[-1].removeprefix("ERROR:").strip()[:400]

@@ -18,9 +18,9 @@ from benchapp.runs.work import Progress
 from workers.failure import Failure
 
 TICK_S = 1.0
-#: from SIGTERM to SIGKILL
+#: from SIGTERM to SIGKILL at its time limit
 GRACE_S = 3.0
-#: The same for a child that has reached its time limit, and may still write what it has measured.
+#: The same for a bench, which may still write what it has measured
 LAST_WORDS_S = 15.0
 #: from SIGKILL until a child that the kernel cannot end (a driver that hangs) is left to itself
 STUCK_S = 30.0
@@ -150,7 +150,9 @@ def run(
                 child.wait(max(0.0, min(TICK_S, left)))
                 break
         else:
-            _ask(child, last_words_s)
+            child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(last_words_s)
             raise Failure(
                 "timeout", f"It was still running after its limit of {timeout_s:,.0f} s and was ended."
             )
@@ -186,16 +188,9 @@ def _died(returncode: int) -> Failure:
     )
 
 
-def _ask(child: subprocess.Popen[bytes], patience_s: float) -> None:
-    """Ask the child to end, and wait so long for it."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.terminate()
-        child.wait(patience_s)
-
-
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the child and all that it started; the keeper ends when nobody is left."""
-    _ask(child, GRACE_S)
+    """End the child and all that it started, at once: it may write nothing more, least of all a document of
+    half its work. The keeper ends when nobody is left."""
     child.send_signal(signal.SIGHUP)
     try:
         child.wait(STUCK_S)

@@ -149,10 +149,11 @@ def build(
     aside = folder.with_name(folder.name + ".building")
     shutil.rmtree(aside, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-m", "venv", str(aside)], check=True)
+    # our own pip installs into it, which is quicker than giving each its own
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(aside)], check=True)
     python = str(python_of(aside))
-    install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    install.append("--only-binary=:all:")
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--disable-pip-version-check"]
+    install += ["--no-input", "--only-binary=:all:"]
     if wheels:
         install += ["--no-index", "--find-links", wheels]
     steps = [[*install, *wanted]]

@@ -94,6 +94,20 @@ def test_a_killed_child_costs_one_case(long_bench):
     assert second["outcome"] == "ok"
 
 
+def test_a_bench_asked_to_stop_writes_what_it_has(long_bench):
+    process, child, out = long_bench
+    process.terminate()
+    assert process.wait(60) == 0
+    schema.Document.model_validate_json(out.read_text())
+    told = json.loads(out.read_text())
+    assert [found["outcome"] for found in told["measurements"]] == ["timeout", "timeout"]
+    assert all(
+        found["error"].endswith("the bench was asked to stop before it was done.")
+        for found in told["measurements"]
+    )
+    assert not Path(f"/proc/{child}").exists()
+
+
 def test_the_child_ends_with_its_parent(long_bench):
     process, child, _ = long_bench
     process.kill()

@@ -17,7 +17,19 @@ from benchapp.people.models import User
 from benchapp.runs import actions, broker
 from benchapp.runs.models import Attempt, Document, Measurement, Run, State
 from tests.conftest import Servers
-from tests.workers.conftest import alive, ask, ask_at, becomes, good_document, until
+from tests.workers.conftest import (
+    Gate,
+    Start,
+    alive,
+    ask,
+    ask_at,
+    becomes,
+    furnish,
+    good_document,
+    request,
+    until,
+    worker_of,
+)
 
 Launch = Callable[[], "subprocess.Popen[bytes]"]
 
@@ -82,15 +94,72 @@ def test_a_cancelled_run_ends_its_child_and_what_that_started(worker: Launch, tm
     assert not alive(grandchild)
 
 
-def test_a_worker_killed_with_9_leaves_no_child_and_its_successor_takes_the_run_up(worker: Launch):
+def test_a_worker_killed_with_9_leaves_nothing_running_and_its_successor_takes_the_run_up(
+    worker: Launch, tmp_path: Path
+):
     first = worker()
-    run = ask(seconds=600)
+    run = ask(seconds=600, grandchild=str(tmp_path / "pid"))
     child = child_of(run.pk)
+    grandchild = int((tmp_path / "pid").read_text())
+    assert os.getsid(grandchild) == grandchild
     os.kill(first.pid, signal.SIGKILL)
-    until(lambda: not alive(child), what="the end of the child")
+    until(lambda: not alive(child) and not alive(grandchild), what="the end of both")
     worker()
     until(lambda: run.attempts.count() == 2, what="a second attempt")
     assert run.attempts.get(number=1).outcome == "lost"
+
+
+def test_two_installations_of_a_host_never_measure_on_one_gpu_at_once(
+    start: Start, control: Launch, home: Path, tmp_path: Path
+):
+    other = furnish(tmp_path / "other")
+    for at in (home, other):
+        pinned = {"TILEWATCH_WORKER": "gpu", "TILEWATCH_GPU": "GPU-1a2b3c4d"}
+        start(*worker_of("gpu.uuid.GPU-1a2b3c4d,gpu.arch.sm120"), log="gpu.log", at=at, environment=pinned)
+    control()
+    queues = ("gpu.uuid.GPU-1a2b3c4d", "gpu.arch.sm120")
+    params = [
+        {"device": "cuda", "cases": [{"document": good_document(number), "seconds": 1.0}]}
+        for number in range(4)
+    ]
+    runs = [request(queues[number % 2], told) for number, told in enumerate(params)]
+    for run in runs:
+        becomes(run, State.DONE)
+    held = sorted(Attempt.objects.values_list("lease_from", "lease_to", "worker"))
+    assert len({worker for _, _, worker in held}) == 2
+    assert all(ended <= began for (_, ended, _), (began, _, _) in itertools.pairwise(held))
+    names = {worker.partition("@")[0] for _, _, worker in held}
+    assert names == {"gpu-1a2b3c4d"}
+
+
+def test_postgres_away_while_a_child_runs_and_ends_costs_nothing(
+    start: Start, control: Launch, home: Path, gate: Gate
+):
+    start(*worker_of("cpu"), log="worker.log", environment={"DATABASE_URL": gate.url})
+    control()
+    run = ask(document=good_document(), seconds=3)
+    child_of(run.pk)
+    gate.close()
+    until(lambda: list((home / "spool").glob("*.json")) != [], what="the document in the spool")
+    run.refresh_from_db()
+    assert run.state == State.RUNNING
+    gate.open()
+    becomes(run, State.DONE)
+    attempt = run.attempts.get()
+    assert attempt.outcome == "delivered"
+    assert attempt.lease_to is not None
+    assert "Postgres is away" in (home / "worker.log").read_text()
+
+
+def test_a_run_that_fails_while_postgres_is_away_fails_when_it_is_back(start: Start, home: Path, gate: Gate):
+    start(*worker_of("cpu"), log="worker.log", environment={"DATABASE_URL": gate.url})
+    run = ask(seconds=2, error="it broke")
+    child_of(run.pk)
+    gate.close()
+    until(lambda: "tried again in" in (home / "worker.log").read_text(), what="its end")
+    gate.open()
+    assert becomes(run, State.FAILED).failure == "it broke"
+    assert run.attempts.get().outcome == "failed"
 
 
 def test_a_worker_asked_to_stop_puts_its_run_back(worker: Launch):

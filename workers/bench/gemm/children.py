@@ -38,6 +38,10 @@ MAX_LOGS = 100
 ROOT = Path(__file__).resolve().parents[3]
 
 
+class StoppedError(Exception):
+    """The bench was asked to stop. Raised wherever it is at by whoever handles the signal."""
+
+
 @dataclasses.dataclass(slots=True)
 class Results:
     """What the children of one bench run brought back."""
@@ -62,12 +66,36 @@ def measure_groups(
     """Measure every case, each group in a child of its own and anew after a child that was lost.
 
     `case_seconds` caps one case's sampling, `case_timeout_s` its whole time; past `budget_s` no
-    case is started. `done` hears of each case in turn. Raises BenchError where no child ever
-    became ready, since then nothing at all can be measured here.
+    case is started; after a StoppedError none either, and what was measured stays. `done` hears of each
+    case in turn. Raises BenchError where no child ever became ready, since then nothing at all can be
+    measured here.
     """
+    results = Results()
+    try:
+        _measure(groups, results, device, threads, case_seconds, case_timeout_s, budget_s, done)
+    except StoppedError:
+        if results.target is None:
+            raise BenchError("stopped", "The bench was asked to stop before anything was measured.") from None
+        for case in (case for group in groups for case in group if case not in results.measurements):
+            results.measurements[case] = lost(
+                case, "timeout", "the bench was asked to stop before it was done"
+            )
+            done(case, results.measurements[case])
+    return results
+
+
+def _measure(
+    groups: list[list[Case]],
+    results: Results,
+    device: str,
+    threads: int | None,
+    case_seconds: float,
+    case_timeout_s: float,
+    budget_s: float | None,
+    done: Callable[[Case, Measurement], None],
+) -> None:
     ends = None if budget_s is None else time.monotonic() + budget_s
     waiting = sum(len(group) for group in groups)
-    results = Results()
     for group in groups:
         left = list(group)
         while left:
@@ -86,7 +114,6 @@ def measure_groups(
                 measured = _follow(child, left, results, case_timeout_s, ends, done)
             waiting -= measured
             left = left[measured:]
-    return results
 
 
 def _follow(

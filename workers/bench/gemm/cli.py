@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
+import signal
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from workers.bench.document import BenchError, Document, Measurement, Progress, now
 from workers.bench.gemm import cases as gemm_cases
 from workers.bench.gemm.cases import Case
-from workers.bench.gemm.children import measure_groups
+from workers.bench.gemm.children import StoppedError, measure_groups
 from workers.bench.gemm.suites import SUITES
 
 #: shapes in one argument of the repeat command, so that a long list is no long command
@@ -67,15 +71,16 @@ def run(args: argparse.Namespace) -> Document:
         finished += 1
         progress.step(finished, len(cases), f"{case}: {summary(measurement)}")
 
-    results = measure_groups(
-        gemm_cases.in_groups(cases),
-        device=args.device,
-        threads=args.threads,
-        case_seconds=args.case_seconds,
-        case_timeout_s=args.case_timeout_s,
-        budget_s=args.budget_s,
-        done=done,
-    )
+    with _stopped_by_sigterm():
+        results = measure_groups(
+            gemm_cases.in_groups(cases),
+            device=args.device,
+            threads=args.threads,
+            case_seconds=args.case_seconds,
+            case_timeout_s=args.case_timeout_s,
+            budget_s=args.budget_s,
+            done=done,
+        )
     assert results.target is not None, "a child was ready, or measure_groups had raised"
     return Document(
         kind="gemm",
@@ -88,6 +93,22 @@ def run(args: argparse.Namespace) -> Document:
         logs=results.logs,
         costs={**results.costs, "wall_seconds": round(time.monotonic() - began, 3)},
     )
+
+
+@contextlib.contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the measuring, and not the bench, which then writes what it has."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise StoppedError
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is stop:
+            signal.signal(signal.SIGTERM, before)
 
 
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
