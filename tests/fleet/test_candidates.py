@@ -8,11 +8,17 @@ from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from benchapp.alerts.models import Event
 from benchapp.catalog.versions import is_candidate, newest_order, version_order
 from benchapp.fleet import candidates
 from benchapp.fleet.models import Candidate
 from benchapp.people.models import AuditEntry
 from benchapp.runs.models import Run
+from benchapp.tiles.evidence import cell_evidence
+from benchapp.tiles.models import Tile
+from benchapp.web.queries import newest_fit
+from tests.tiles.listed import UNTIL_0_6_7, listed_survey
+from tests.tiles.surveys import store
 from tests.tiles_bench.conftest import LAUNCHER, macro, unit, wheel_files, write_wheel
 from workers.bench.document import BenchError
 from workers.bench.tiles import sources
@@ -146,3 +152,43 @@ def test_a_candidate_stands_after_its_base_and_is_never_the_newest_release():
     assert sorted(known, key=version_order) == known
     assert max(["0.6.3", "0.6.4+candidate.0123456789ab"], key=newest_order) == "0.6.3"
     assert [is_candidate(version) for version in known] == [False, True, False]
+
+
+CANDIDATE = "0.6.4+candidate.0123456789ab"
+
+
+@pytest.fixture
+def surveyed() -> None:
+    """Two releases with the same tiles, and a candidate of the newer one that lost half of them."""
+    for day, (version, tiles) in enumerate(
+        (("0.6.3", UNTIL_0_6_7), ("0.6.4", UNTIL_0_6_7), (CANDIDATE, UNTIL_0_6_7[:3])), 1
+    ):
+        store(listed_survey(version, "4.2.1", tiles, day=day))
+
+
+def test_a_candidate_is_shown_beside_releases_and_never_taken_for_one(surveyed, client):
+    assert newest_fit().version == "0.6.4"
+    matrix = client.get("/tiles/")
+    assert matrix.context["page"].focus == "0.6.4"
+    assert CANDIDATE in matrix.content.decode()
+    assert client.get("/tiles/", {"version": CANDIDATE}).context["page"].focus == CANDIDATE
+    diff = client.get("/tiles/diff/").context
+    assert (diff["from"], diff["to"]) == ("0.6.3", "0.6.4")
+    diff = client.get("/tiles/diff/", {"to": CANDIDATE}).context
+    assert (diff["from"], diff["to"], diff["lost"]) == ("0.6.4", CANDIDATE, 3)
+    funnel = client.get("/tiles/", {"view": "funnel"}).content.decode()
+    assert CANDIDATE in funnel
+
+
+def test_a_candidates_losses_are_no_event_of_a_release(surveyed):
+    store(listed_survey("0.6.5", "4.2.1", UNTIL_0_6_7, day=4))
+    assert not Event.objects.filter(kind="survivors_vanished").exists()
+
+
+def test_a_candidate_is_no_part_of_a_variants_history(surveyed):
+    tile = Tile.objects.order_by("pk").first()
+    store(listed_survey("0.6.5", "4.2.1", UNTIL_0_6_7, day=4))
+    told = cell_evidence(tile.pk, "0.6.5")
+    assert CANDIDATE not in [step.version for step in told.history.steps]
+    told = cell_evidence(tile.pk, CANDIDATE)
+    assert [step.version for step in told.history.steps] == ["0.6.3", "0.6.4", CANDIDATE, "0.6.5"]
