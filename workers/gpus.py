@@ -16,12 +16,15 @@ import json
 import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 #: NVML takes seconds where the driver keeps no state between clients.
 PATIENCE_S = 60.0
+#: Where something is missing, NVML is begun anew so often.
+RETRY_S = 60.0
 
 
 def nothing(why: str) -> dict[str, Any]:
@@ -56,8 +59,10 @@ class Watch:
     The child ends when its standard input is closed, so however its owner ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, retry_s: float = RETRY_S) -> None:
         self._child: subprocess.Popen[str] | None = None
+        self._retry_s = retry_s
+        self._started = 0.0
         self._most = 0
 
     def look(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
@@ -70,7 +75,8 @@ class Watch:
             self.close()
             return nothing(_why(error, patience_s))
         self._most = max(self._most, len(answer["gpus"]))
-        if answer["nvml"] or answer["lost"] or len(answer["gpus"]) < self._most:
+        in_trouble = answer["nvml"] or answer["lost"] or len(answer["gpus"]) < self._most
+        if in_trouble and time.monotonic() - self._started >= self._retry_s:
             # an NVML that has lost a GPU never finds it again; a new one may
             self._start()
         return answer
@@ -83,6 +89,7 @@ class Watch:
 
     def _start(self) -> None:
         self.close()
+        self._started = time.monotonic()
         self._child = subprocess.Popen(
             _command("watch"), cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

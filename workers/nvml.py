@@ -5,8 +5,10 @@ A process that forks must never have spoken to NVML, so no worker imports this.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from workers.bench.gemm import nvidia
 
 #: NVML hands out CPUs in words of so many bits.
 _WORD = 64
+#: Of one GPU at one look: a broken one may tell of thousands.
+_MOST_XIDS = 50
 
 
 class LostError(Exception):
@@ -144,7 +148,7 @@ class Reader:
                 "no NVIDIA driver on this machine" if error.value in absent else f"NVML says: {error}"
             ) from None
         self._devices: dict[str, Device] = {}
-        self._events: Any = None
+        self._events: dict[str, Any] = {}
 
     def look(self) -> dict[str, Any]:
         """{driver, gpus, lost}. A GPU that is lost is named, not described. Raises UnavailableError."""
@@ -175,26 +179,30 @@ class Reader:
 
     def watch_for_xids(self) -> None:
         """From now on `xids` tells of critical errors, of the GPUs that `look` has seen."""
-        try:
-            self._events = self._nvml.nvmlEventSetCreate()
-            for uuid, device in self._devices.items():
-                if uuid.startswith("GPU-"):
-                    device.watch_for_xids(self._events)
-        except (LostError, self._nvml.NVMLError):
-            pass  # a GPU that cannot tell is no reason to stop listening to the others
+        for uuid, device in self._devices.items():
+            if uuid.startswith("GPU-"):
+                # a GPU that cannot tell is no reason to stop listening to the others
+                with contextlib.suppress(LostError, self._nvml.NVMLError):
+                    # a set of its own: a GPU that is lost no longer says which one it is
+                    events = self._nvml.nvmlEventSetCreate()
+                    device.watch_for_xids(events)
+                    self._events[uuid] = events
 
     def xids(self) -> list[dict[str, Any]]:
         """Critical errors since the last call: [{uuid, code, at}]; never waits."""
-        found: list[dict[str, Any]] = []
-        while self._events is not None:
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        return [
+            {"uuid": uuid, "code": code, "at": now}
+            for uuid, events in self._events.items()
+            for code in self._codes(events)
+        ]
+
+    def _codes(self, events: Any) -> Iterator[int]:
+        for _ in range(_MOST_XIDS):
             try:
-                event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
-                uuid = _text(self._nvml.nvmlDeviceGetUUID(event.device))
+                yield int(self._nvml.nvmlEventSetWait_v2(events, 0).eventData)
             except self._nvml.NVMLError:
-                break  # a timeout: there are no more
-            now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            found.append({"uuid": uuid, "code": int(event.eventData), "at": now})
-        return found
+                return  # a timeout: there are no more
 
 
 def _text(said: str | bytes | None) -> str:

@@ -108,7 +108,7 @@ def test_a_driver_that_hangs_is_not_waited_for(nvml):
 
 
 def test_a_watch_tells_of_each_xid_once_and_of_what_falls_off_and_comes_back(nvml):
-    watch = gpus.Watch()
+    watch = gpus.Watch(retry_s=0)
     nvml(gpu(0, xids=[13]), gpu(1))
     assert watch.look()["xids"] == [], "what happened before is not news"
     nvml(gpu(0, xids=[13, 31]), gpu(1, xids=[79]))
@@ -133,3 +133,13 @@ def test_a_watch_ends_with_its_owner(nvml):
     )
     # the pipes that `run` waits for were the child's too: it has ended
     assert said.stdout.strip().isdecimal()
+
+
+def test_a_machine_without_a_driver_is_not_asked_by_a_new_process_each_time(nvml):
+    nvml(error=NVML_ERROR_DRIVER_NOT_LOADED)
+    watch = gpus.Watch(retry_s=3600)
+    watch.look()
+    first = watch._child.pid
+    assert watch.look() == gpus.nothing("no NVIDIA driver on this machine")
+    assert watch._child.pid == first
+    watch.close()
