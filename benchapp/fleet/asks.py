@@ -13,6 +13,7 @@ from django.http import QueryDict
 from benchapp.catalog.models import Target
 from benchapp.fleet import ask_fields, offers
 from benchapp.fleet.ask_fields import NEWEST, WHAT, case_of
+from benchapp.fleet.words import listed, short
 from benchapp.people.models import User
 from benchapp.runs import queues, requests
 from benchapp.runs.actions import Asked, Request, request_job
@@ -193,12 +194,14 @@ def queue_of(target: str) -> tuple[str, tuple[str, ...]]:
 
 
 def describe(target: str) -> str:
-    """A target in words: "any GPU of sm90"."""
+    """A target in words: "any GPU of sm90", "GPU-1a2b3c4d"."""
     kind, _, which = target.partition(":")
     if kind == "arch":
         return which.upper()
+    if kind == "gpu":
+        return short(which)
     if kind == "gang":
-        return f"{_count(which.split('+'), 'GPU')} {which.replace('+', ', ')}"
+        return f"{listed([short(uuid) for uuid in which.split('+')])} together"
     return queues.describe(queue_of(target)[0])
 
 

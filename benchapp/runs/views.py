@@ -32,7 +32,7 @@ def index(request: HttpRequest) -> HttpResponse:
     waits = queries.why_they_wait(page.object_list)
     for run in page.object_list:
         run.waits = waits.get(run.pk, "")
-        run.again = again.of_run(run)
+        run.again, run.asked_of = again.of_run(run), queues.describe(run.queue)
     counts = queries.counts_by_state()
     previous = page.previous_page_number() if page.has_previous() else None
     following = page.next_page_number() if page.has_next() else None

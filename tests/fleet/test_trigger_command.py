@@ -57,7 +57,7 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing():
     )
     assert "1 run." in said and "No history of such runs" in said
     assert "cuda 13, torch 2.13.0: built first on boxa." in said
-    assert "GEMM suite cpu-smoke on GPU GPU-a0 with cuda 13, torch 2.13.0: no history, 0 ahead" in said
+    assert "GEMM suite cpu-smoke on GPU-a0 with cuda 13, torch 2.13.0: no history, 0 ahead" in said
     assert not Run.objects.exists()
 
 
