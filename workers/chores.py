@@ -22,7 +22,7 @@ from django.conf import settings
 from django.db import close_old_connections
 
 from benchapp.fleet import work
-from workers import collect, disk, gpus, identity, postgres, report, spool
+from workers import collect, disk, gpus, identity, postgres, presence, report, spool
 from workers.disk import Inventory
 
 logger = logging.getLogger(__name__)
@@ -48,11 +48,13 @@ class Chores:
         return f"chores@{identity.host_name()}/{identity.installation_key()}"
 
     def report(self) -> None:
-        """Look at the GPUs and send one report."""
+        """Look at the GPUs, say which of them take no runs, and send one report."""
+        plan = report.read_plan(self.home)
         found = self._watch.look()
         self._xids.extend(found["xids"])
+        presence.tell(self.home, report.unusable(plan, found))
         content = report.payload(
-            report.read_plan(self.home),
+            plan,
             found,
             supervisor=self.supervisor,
             xids=list(self._xids),

@@ -16,7 +16,7 @@ from django.db import NotSupportedError, close_old_connections
 from benchapp.runs import work
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim, Lease
-from workers import builds, environments, identity, lease, measure, postgres, spool
+from workers import builds, environments, identity, lease, measure, postgres, presence, spool
 from workers.failure import Failure
 from workers.identity import Identity
 from workers.stopping import stopping
@@ -67,6 +67,9 @@ def _work(me: Identity) -> None:
         _sweep_folders(me.name)
         _life.settled = True
     while not stopping.is_set():
+        if me.gpu and (why := presence.why_not(settings.HOME, me.gpu)):
+            logger.warning("GPU %s takes no run: %s", me.gpu, why)
+            return  # the next sweep wakes the queue again
         run = work.claim(me.queues, me.name, gpu=me.gpu, ready=environments.ready())
         if run is None:
             return

@@ -32,6 +32,13 @@ def read_plan(home: Path) -> dict[str, Any]:
     return said
 
 
+def unusable(plan: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, str]:
+    """The GPUs with a worker here that cannot be worked on now: UUID → why."""
+    present = {gpu["uuid"] for gpu in found["gpus"]}
+    served = {worker["gpu"] for worker in plan["workers"] if worker["gpu"]}
+    return dict.fromkeys(served - present, found["nvml"] or "the driver no longer shows this GPU")
+
+
 def payload(
     plan: Mapping[str, Any],
     found: Mapping[str, Any],

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from django.db import OperationalError
 
 from benchapp.fleet import payload
 from benchapp.fleet.models import Report
+from benchapp.runs.actions import Request, request_run
+from benchapp.runs.models import Job, Run
 from tests.simulated.pynvml import gpu
-from workers import identity, lease, report
+from workers import execute, identity, lease, presence, report
 from workers.chores import Chores, Patience
 from workers.version import VERSION
 
@@ -74,6 +77,8 @@ def test_a_gpu_that_fell_off_is_missing_and_its_xid_stays_told(chores, nvml):
     chores.report()
     said = sent()
     assert said.missing == [SECOND]
+    assert presence.why_not(chores.home, SECOND) == "the driver no longer shows this GPU"
+    assert presence.why_not(chores.home, FIRST) == ""
     assert [(each.uuid, each.code) for each in said.xids] == [(FIRST, 79)]
 
 
@@ -83,6 +88,7 @@ def test_a_driver_that_does_not_answer_is_told_and_no_gpu_called_missing(chores,
     chores.report()
     assert sent().nvml.startswith("NVML says: ")
     assert sent().missing == []
+    assert presence.why_not(chores.home, FIRST) == sent().nvml
 
 
 @pytest.mark.django_db
@@ -101,6 +107,33 @@ def test_folders_of_attempts_that_are_over_are_removed(chores):
     over.mkdir(parents=True)
     chores.look()
     assert not over.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_worker_of_a_gpu_that_fell_off_takes_no_run(chores, monkeypatch, caplog):
+    monkeypatch.setenv("TILEWATCH_WORKER", "gpu")
+    monkeypatch.setenv("TILEWATCH_GPU", SECOND)
+    request = Request(Run.Kind.GEMM, "a test", f"gpu.uuid.{SECOND}", {"torch": "2.13.0"}, {"cases": [{}]})
+    run, _ = request_run(request, user=None, source=Job.Source.COMMAND)
+    identity.serve([run.queue])
+    try:
+        presence.tell(chores.home, {SECOND: "the driver no longer shows this GPU"})
+        execute.work_on()
+    finally:
+        identity.serve([])
+    run.refresh_from_db()
+    assert (run.state, run.attempt) == ("queued", 0)
+    assert f"GPU {SECOND} takes no run: the driver no longer shows this GPU" in caplog.text
+
+
+def test_what_nobody_has_told_for_long_is_not_believed(tmp_path):
+    (tmp_path / "run").mkdir()
+    assert presence.why_not(tmp_path, FIRST) == ""
+    presence.tell(tmp_path, {FIRST: "gone"})
+    assert presence.why_not(tmp_path, FIRST) == "gone"
+    then = time.time() - presence.STALE_S - 1
+    os.utime(tmp_path / "run" / "unusable.json", (then, then))
+    assert presence.why_not(tmp_path, FIRST) == ""
 
 
 def test_a_host_without_a_plan_reports_all_the_same(tmp_path):
