@@ -19,7 +19,8 @@ BEGIN
     IF pg_has_role(session_user, current_user, 'MEMBER') THEN
         RETURN;
     END IF;
-    SELECT host INTO bound FROM runs_workerrole WHERE role = session_user AND revoked_at IS NULL;
+    SELECT host INTO bound FROM runs_workerrole
+    WHERE role = session_user AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
     IF bound IS NULL OR bound <> worker.host_of(p_worker) THEN
         RAISE EXCEPTION 'role % may not act for a worker of host %', session_user, worker.host_of(p_worker)
             USING ERRCODE = 'insufficient_privilege';

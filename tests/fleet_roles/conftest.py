@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -18,9 +17,10 @@ from tests.workers.conftest import Start
 from tests.workers.conftest import control as control
 from tests.workers.conftest import home as home
 from tests.workers.conftest import start as start
+from workers.identity import host_name
 
 #: Of this machine, as its workers' names bear it.
-HOST = socket.gethostname()[:60]
+HOST = host_name()
 WORKER = f"cpu@{HOST}/k3jd82ks"
 
 

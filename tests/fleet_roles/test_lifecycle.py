@@ -89,10 +89,12 @@ def test_revoking_ends_what_is_connected_and_may_be_said_again(mine: Credentials
     ]  # fmt: skip
 
 
-def test_a_revoked_role_can_do_nothing_even_where_it_is_still_connected(mine: Credentials):
-    WorkerRole.objects.update(revoked_at=WorkerRole.objects.get().created_at)
-    with psycopg.connect(mine.url, autocommit=True) as held, refused():
-        held.execute("SELECT * FROM worker.under_way(%s)", [WORKER])
+@pytest.mark.parametrize("end", ["revoked_at", "expires_at"])
+def test_a_role_that_ended_can_do_nothing_even_where_it_is_still_connected(mine: Credentials, end: str):
+    with psycopg.connect(mine.url, autocommit=True) as held:
+        WorkerRole.objects.update(**{end: WorkerRole.objects.get().created_at})
+        with refused():
+            held.execute("SELECT * FROM worker.under_way(%s)", [WORKER])
 
 
 def test_rotating_keeps_the_role_and_moves_its_end(mine: Credentials):
