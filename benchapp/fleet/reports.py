@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 SILENT_S = 120
 #: Of two machines of one name heard within this time, both are alive.
 BOTH_ALIVE = dt.timedelta(minutes=10)
-#: Installations of one host, and events of one report: a hostile host cannot make more.
-MOST_INSTALLATIONS, MOST_EVENTS = 32, 100
+#: Installations of one host, and events of an installation in an hour: a hostile host cannot make more.
+MOST_INSTALLATIONS, MOST_EVENTS = 32, 200
 
 
 def take_reports() -> int:
@@ -97,20 +97,33 @@ def _store(report: payload.Report, at: dt.datetime) -> None:
     _store_installation(installation, report, at)
     if not report.nvml:
         _store_gpus(installation, rows, report, at)
-    for each in happened[:MOST_EVENTS]:
-        _tell(each, f"{report.installation}:{each.key}:{at:%Y%m%dT%H%M%S.%f}")
-    for each in xids[:MOST_EVENTS]:
-        _tell(each, each.key)
+    told = [(each, f"{report.installation}:{each.key}:{at:%Y%m%dT%H%M%S.%f}") for each in happened]
+    _tell(told + [(each, each.key) for each in xids], report, at)
 
 
-def _tell(happening: Happening, key: str) -> None:
-    raise_event(
-        happening.kind,
-        happening.severity,
-        subject=happening.subject,
-        sentence=happening.sentence,
-        dedupe_key=f"{happening.kind}:{key}",
-    )
+def _tell(happened: list[tuple[Happening, str]], report: payload.Report, at: dt.datetime) -> None:
+    """Raise an event for each, as long as the hour's measure of the installation lasts."""
+    if not happened:
+        return
+    said = {"installation": report.installation}
+    room = MOST_EVENTS - Event.objects.filter(at__gt=at - dt.timedelta(hours=1), payload=said).count()
+    for each, key in happened[: max(room, 0)]:
+        raise_event(
+            each.kind,
+            each.severity,
+            subject=each.subject,
+            sentence=each.sentence,
+            dedupe_key=f"{each.kind}:{key}",
+            payload=said,
+        )
+    if len(happened) > room:
+        raise_event(
+            "host_noisy",
+            differences.WARNING,
+            subject=report.host,
+            sentence=words.noisy(report.host, MOST_EVENTS),
+            dedupe_key=f"host_noisy:{report.installation}:{at:%Y-%m-%dT%H}",
+        )
 
 
 def _new_gpu(host: str, gpu: payload.GpuReport) -> str:

@@ -185,3 +185,10 @@ def silent(host: str, seen: dt.datetime, seconds: int) -> str:
 
 def refused(worker: str, fault: str) -> str:
     return f"A report of {worker} was refused, and what is known of its host stays as it was: {fault}."
+
+
+def noisy(host: str, most: int) -> str:
+    return (
+        f"{host} reported more than {most} changes within an hour, and no more of them are told: look at "
+        "what its workers report, or revoke its role."
+    )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
+from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -309,3 +312,35 @@ def test_one_wrong_report_does_not_keep_the_others_out():
     send(report("boxb"))
     assert reports.take_reports() == 2
     assert Installation.objects.get().host == "boxb"
+
+
+def test_a_host_that_reports_changes_without_end_is_told_of_once(monkeypatch):
+    monkeypatch.setattr(reports, "MOST_EVENTS", 5)
+    take(report("quiet"))
+    for watts in range(20):
+        take(report(gpus=[gpu("boxa", 0, configuration={"power_limit_w": watts})]))
+    assert len(events("configuration_changed")) == 4, "and its first sight"
+    (sentence,) = events("host_noisy")
+    assert sentence.startswith("boxa reported more than 5 changes within an hour")
+    take(report("quiet", facts={"driver": "590.10"}))
+    assert len(events("driver_changed")) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_report_that_is_taken_by_many_at_once_is_told_once():
+    take(report(gpus=2), report("boxb", gpus=2))
+    for host in ("boxa", "boxb"):
+        send(report(host, gpus=1, missing=[uuid_of(host, 1)]))
+    start = Barrier(4)
+
+    def together() -> int:
+        start.wait()
+        try:
+            return reports.take_reports()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = [each.result() for each in [pool.submit(together) for _ in range(4)]]
+    assert sum(taken) == 2
+    assert len(events("gpu_lost")) == 2
