@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Case, Count, When
 from django.urls import reverse
 
 from benchapp.catalog.models import Series, Target
@@ -122,7 +122,8 @@ def points(
 ) -> tuple[list[Point], bool]:
     """Measurements of one N×K, by M and time, and whether some were left out.
 
-    The newest of each series and stack, or with `every` all of them.
+    The newest of each series and stack, of runs marked invalid only where there is no other, or with `every`
+    all of them.
     """
     wanted: dict[str, Any] = {"series__target": target, "series__metric": "time", "series__case__kind": kind}
     if shape:
@@ -136,7 +137,9 @@ def points(
     if every:
         rows = rows.order_by("-measured_at", "-id")
     else:
-        rows = rows.order_by("series_id", "stack_id", "-measured_at", "-id").distinct("series_id", "stack_id")
+        marked = Case(When(run__invalid_reason__gt="", then=1), default=0)
+        rows = rows.order_by("series_id", "stack_id", marked, "-measured_at", "-id")
+        rows = rows.distinct("series_id", "stack_id")
     found = list(
         rows.values(
             "measured_at", "outcome", "flags", "median", "q1", "q3", "n", "timer", "l2_policy", "flops",

@@ -94,6 +94,15 @@ def test_a_person_marks_a_run_with_a_reason_and_takes_it_back(client, operator):
     assert AuditEntry.objects.filter(action__in=["mark_invalid", "mark_valid"]).count() == 2
 
 
+def test_a_trend_falls_back_to_the_valid_point_and_time_shows_both(client, operator):
+    measured(measurement(16, median=1e-3, hour=1))
+    newest = measured(measurement(16, median=3e-3, hour=3))
+    actions.mark_invalid(newest, operator, "the fan had failed")
+    page = client.get("/trends/").content.decode()
+    assert "1.00\N{NO-BREAK SPACE}ms" in page and "not ranked" not in page
+    assert "not ranked" in client.get("/trends/?view=time").content.decode()
+
+
 def test_only_operators_mark_runs(client):
     run = measured(measurement(16))
     for role, status in ((None, 302), (Role.VIEWER, 403)):
