@@ -47,7 +47,7 @@ def processes(gpu: str) -> list[dict[str, Any]]:
     Asked in a process of its own: the driver's library must never be loaded into a worker.
     """
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             [sys.executable, "-m", "workers.gpus", "processes", gpu],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
@@ -55,9 +55,11 @@ def processes(gpu: str) -> list[dict[str, Any]]:
             timeout=ASK_TIMEOUT_S,
             check=True,
         )
-        return [{"pid": int(found["pid"]), "name": str(found["name"])} for found in json.loads(told.stdout)]
+        return [{"pid": int(found["pid"]), "name": str(found["name"])} for found in json.loads(answer.stdout)]
     except (subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
-        logger.warning("GPU %s: it is not known who else uses it (%s)", gpu, type(error).__name__)
+        told = getattr(error, "stderr", None) or str(error).encode()
+        why = told.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        logger.warning("GPU %s: it is not known who else uses it (%s)", gpu, why[:300])
         return []
 
 

@@ -54,6 +54,7 @@ class Ticker:
         self._me = me
         self._unsent = ""
         self._said = ("", 0.0)
+        self._told: Lease | None = None
         self.lease: Lease | None = None
 
     def __call__(self, progress: Progress | None, log: str) -> None:
@@ -68,7 +69,7 @@ class Ticker:
                 run.attempt,
                 progress,
                 self._unsent,
-                lease=self.lease,
+                lease=None if self.lease == self._told else self.lease,
                 queues=self._me.queues if run.background else (),
                 ready=environments.ready() if run.background else None,
             )
@@ -79,7 +80,7 @@ class Ticker:
             self._unsent = self._unsent[-child.CHUNK :]  # sent with a later beat
             close_old_connections()
             return
-        self._unsent = ""
+        self._unsent, self._told = "", self.lease
         if answer in _ENDS:
             raise _ENDS[answer]
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import hashlib
 import logging
-import os
 import resource
 import shutil
 from pathlib import Path
@@ -20,7 +18,7 @@ from benchapp.fleet.models import Candidate
 from benchapp.runs import work
 from benchapp.runs.models import Attempt, Document, Run, State
 from tests.workers.conftest import ask, claim, good_document, request
-from workers import candidates, child, environments, execute, foreign, identity, measure, postgres
+from workers import candidates, child, environments, execute, foreign, identity, postgres
 from workers.failure import Failure
 from workers.identity import Identity
 from workers.ticker import LostError, Ticker
@@ -100,6 +98,7 @@ def test_somebody_else_on_the_gpu_is_waited_for_and_named(
 
 def test_what_is_not_known_of_a_gpu_is_no_reason_to_wait(caplog: pytest.LogCaptureFixture):
     assert foreign.processes("GPU-of-no-host") == []
+    assert "GPU GPU-of-no-host: it is not known who else uses it" in caplog.text
 
 
 def test_an_environment_that_is_gone_puts_its_run_back(here: Identity, home: Path):
@@ -158,16 +157,16 @@ def test_a_run_put_back_leaves_no_document_of_half_its_work(here: Identity, monk
     assert not Document.objects.exists()
 
 
-def test_a_full_disk_is_said_in_one_sentence(here: Identity, monkeypatch: pytest.MonkeyPatch):
-    def full(*args: object) -> Path:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    ask()
-    monkeypatch.setattr(measure, "measure", full)
+def test_a_full_disk_is_said_in_one_sentence(here: Identity, home: Path):
+    run = ask()
+    folder = home / "work" / f"{run.pk}-1"
+    folder.mkdir(parents=True)
+    (folder / "cases.json").symlink_to("/dev/full")
     run = do(here)
     assert (run.state, run.failure_code) == (State.FAILED, "disk_full")
     assert run.failure.endswith("is full; free some space and run it again.")
     assert Attempt.objects.get().outcome == "failed"
+    assert not folder.exists()
 
 
 def test_a_file_size_limit_fails_the_run_and_says_so(here: Identity):
