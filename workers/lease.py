@@ -16,6 +16,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from workers.failure import Failure
 
@@ -189,15 +190,26 @@ def note(worker: str, run: str) -> str:
 
 def holder(uuid: str) -> str:
     """Who holds a GPU, or last held it, by its own word: "run 12 of gpu-1a2b3c4d@boxa/k3jd82ks"."""
+    told = _noted(uuid)
+    return f"{told['run']} of {told['worker']}"[:200] if {"run", "worker"} <= told.keys() else ""
+
+
+def holding_pid(uuid: str) -> int:
+    """The process that took a GPU's lease last; 0 where that is not known."""
+    pid = _noted(uuid).get("pid")
+    return pid if isinstance(pid, int) else 0
+
+
+def _noted(uuid: str) -> dict[str, Any]:
     try:
         descriptor = _open_shared(folder() / f"gpu-{uuid.replace('/', '_')}")
         try:
             told = json.loads(os.pread(descriptor, NOTE_BYTES, 0))
         finally:
             os.close(descriptor)
-        return f"{told['run']} of {told['worker']}"[:200]
-    except (Failure, OSError, ValueError, KeyError, TypeError):
-        return ""
+    except (Failure, OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 @contextlib.contextmanager

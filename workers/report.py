@@ -82,15 +82,17 @@ def _environment(item: Item) -> dict[str, Any]:
 
 
 def _gpu(gpu: Mapping[str, Any], worker: Mapping[str, Any] | None, supervisor: int) -> dict[str, Any]:
-    ancestors = {process["pid"]: ancestry(process["pid"]) for process in gpu["processes"]}
+    held_by = holder(gpu["uuid"])
+    # another installation that measures here under its lease is no stranger
+    ours = {supervisor, lease.holding_pid(gpu["uuid"])} if held_by else {supervisor}
     return {
         **gpu,
         "served": worker is not None,
         "cores": worker["cores"] if worker else gpu["cores"],
         "processes": [
-            {**process, "ours": supervisor in ancestors[process["pid"]]} for process in gpu["processes"]
+            {**process, "ours": not ours.isdisjoint(ancestry(process["pid"]))} for process in gpu["processes"]
         ],
-        "holder": holder(gpu["uuid"]),
+        "holder": held_by,
     }
 
 

@@ -11,7 +11,14 @@ BEGIN
     INSERT INTO fleet_report (installation, worker, payload, at)
     VALUES (left(split_part(p_worker, '/', 2), 16), left(p_worker, 120), p_payload, now())
     ON CONFLICT (installation) DO UPDATE SET
-        worker = excluded.worker, payload = excluded.payload, at = excluded.at;
+        worker = excluded.worker, payload = excluded.payload, at = excluded.at
+    -- a host's role speaks for its own installations alone; Tilewatch's own role follows a host that is renamed
+    WHERE pg_has_role(session_user, current_user, 'MEMBER')
+       OR worker.host_of(fleet_report.worker) = worker.host_of(excluded.worker);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'installation % reports from another host', split_part(p_worker, '/', 2)
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
 END $$;
 
 -- The bytes of a candidate, by their digest.
