@@ -8,8 +8,9 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import psycopg
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import connection, transaction
 
 from benchapp.catalog.locks import lock
 from benchapp.fleet.asks import Ask
@@ -150,10 +151,13 @@ def _keep(
         version=version,
         sha256=sha256,
         size=len(body),
-        body=body,
+        body=b"",
         origin=origin[:_LONGEST],
         note=note[:_LONGEST],
         registered_by=user,
     )
+    # as it is: Django's own cursor would write it into the statement as text, several times its size
+    with psycopg.Cursor(connection.connection) as cursor:
+        cursor.execute("UPDATE fleet_candidate SET body = %b WHERE id = %s", [body, candidate.pk])
     audit.record(user, "add_candidate", f"{package} {version}", sha256=sha256, origin=origin, note=note)
     return candidate, True

@@ -185,10 +185,11 @@ def test_a_candidates_losses_are_no_event_of_a_release(surveyed):
     assert not Event.objects.filter(kind="survivors_vanished").exists()
 
 
-def test_a_candidate_is_no_part_of_a_variants_history(surveyed):
+def test_a_candidate_is_no_part_of_a_variants_history(surveyed, client):
     tile = Tile.objects.order_by("pk").first()
     store(listed_survey("0.6.5", "4.2.1", UNTIL_0_6_7, day=4))
     told = cell_evidence(tile.pk, "0.6.5")
     assert CANDIDATE not in [step.version for step in told.history.steps]
+    assert client.get(f"/tiles/{tile.pk}/{CANDIDATE}/").status_code == 200
     told = cell_evidence(tile.pk, CANDIDATE)
     assert [step.version for step in told.history.steps] == ["0.6.3", "0.6.4", CANDIDATE, "0.6.5"]
