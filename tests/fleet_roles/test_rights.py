@@ -43,6 +43,13 @@ def test_it_reports_for_its_own_host_alone(mine):
     assert Report.objects.get().worker == WORKER
 
 
+def test_it_writes_over_no_report_of_another_host(mine):
+    fleet_work.report(OTHER, {"gpus": [], "theirs": True})
+    with acting_as(mine), pytest.raises(ProgrammingError, match="a1b2c3d4 reports from another host"):
+        fleet_work.report(f"cpu@{HOST}/a1b2c3d4", {"gpus": []})
+    assert Report.objects.get().payload["theirs"]
+
+
 def test_no_run_of_another_host_is_its_business(mine):
     ask(document="theirs", number=1)
     theirs = work.claim(["cpu"], OTHER)
