@@ -136,10 +136,13 @@ def _list() -> dict[str, Any]:
 
 
 def _processes(uuid: str) -> list[dict[str, Any]]:
-    """Raises UnavailableError, LostError, NVMLError."""
+    """Ends this process with a sentence where NVML does not say."""
     from workers import nvml
 
-    return nvml.Reader().device(uuid).processes()
+    try:
+        return nvml.Reader().processes(uuid)
+    except nvml.UnavailableError as error:
+        sys.exit(str(error))
 
 
 def _watch() -> None:

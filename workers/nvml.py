@@ -177,6 +177,13 @@ class Reader:
             self._devices[uuid] = Device(uuid)
         return self._devices[uuid]
 
+    def processes(self, uuid: str) -> list[dict[str, Any]]:
+        """Who computes on a GPU. Raises UnavailableError."""
+        try:
+            return self.device(uuid).processes()
+        except (LostError, self._nvml.NVMLError) as error:
+            raise UnavailableError(f"GPU {uuid} does not answer: {str(error) or 'it is lost'}") from None
+
     def watch_for_xids(self) -> None:
         """From now on `xids` tells of critical errors, of the GPUs that `look` has seen."""
         for uuid, device in self._devices.items():

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from benchapp.fleet import payload
 from benchapp.fleet.models import Report
 from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run
+from tests.host.conftest import REPOSITORY
 from tests.simulated.pynvml import gpu
 from workers import execute, identity, lease, presence, report
 from workers.chores import Chores, Patience
@@ -134,6 +136,11 @@ def test_what_nobody_has_told_for_long_is_not_believed(tmp_path):
     then = time.time() - presence.STALE_S - 1
     os.utime(tmp_path / "run" / "unusable.json", (then, then))
     assert presence.why_not(tmp_path, FIRST) == ""
+
+
+def test_a_report_names_the_version_of_this_checkout():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
 
 
 def test_a_host_without_a_plan_reports_all_the_same(tmp_path):

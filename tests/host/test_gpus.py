@@ -90,6 +90,16 @@ def test_a_lost_gpu_is_named_and_the_others_are_described(nvml):
     assert gpus.processes(FIRST) is None
 
 
+@pytest.mark.parametrize("uuid", [FIRST, "GPU-ffffffff"], ids=["lost", "unknown"])
+def test_a_gpu_that_cannot_say_who_uses_it_is_a_sentence(nvml, uuid):
+    nvml(gpu(0, lost=True))
+    asked = [sys.executable, "-m", "workers.gpus", "processes", uuid]
+    done = subprocess.run(asked, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"GPU {uuid} does not answer: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_no_driver_is_a_sentence(nvml, monkeypatch):
     nvml(error=NVML_ERROR_DRIVER_NOT_LOADED)
     assert gpus.ask() == gpus.nothing("no NVIDIA driver on this machine")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchapp.celery import app
 from benchapp.fleet.models import Report
 from tests.host.conftest import REPOSITORY
 from tests.local.processes import alive, children, command_lines, descendants, wait_until
@@ -55,6 +56,11 @@ def test_a_host_works_reports_keeps_its_workers_up_and_stops(running, host):
     said = Report.objects.get().payload
     assert [worker["name"] for worker in said["workers"]] == ["gpu0", "build", "cpu", "chores"]
     assert (said["labels"], [each["served"] for each in said["gpus"]]) == ({"rack": "b4"}, [True])
+
+    app.send_task("workers.collect", queue=f"chores.{said['installation']}")
+    log = host / "log" / "chores.log"
+    assert wait_until(lambda: "Task workers.collect[" in log.read_text(), 20)
+    assert wait_until(lambda: " succeeded in " in log.read_text(), 20), log.read_text()
 
     worker = pid_of(running, "gpu0")
     environment = Path(f"/proc/{worker}/environ").read_text().split("\0")
