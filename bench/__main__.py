@@ -8,7 +8,7 @@ import sys
 import time
 
 from bench.registry import BENCHMARKS, ON_REQUEST, load
-from bench.result import Result, Skipped, table
+from bench.result import Failed, Result, Skipped, table
 from bench.stand import SEED, stand
 from benchapp.local.child import LocalError
 
@@ -29,6 +29,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks (default: all)")
     parser.add_argument("--quick", action="store_true", help="less data and fewer repeats")
+    parser.add_argument(
+        "--seed", type=int, default=SEED, metavar="N", help=f"of all that is drawn (default: {SEED})"
+    )
     chosen = parser.parse_args(arguments)
     known = (*BENCHMARKS, *ON_REQUEST)
     unknown = [name for name in chosen.names if name not in known]
@@ -36,14 +39,18 @@ def main(arguments: list[str]) -> int:
         parser.error(f"no benchmark {unknown[0]!r}: expected {', '.join(known)} or {FILL}")
     results: list[Result | Skipped] = []
     try:
-        with stand(quick=chosen.quick) as place:
+        with stand(quick=chosen.quick, seed=chosen.seed) as place:
             for name in chosen.names or BENCHMARKS:
                 print(f"{name} …", file=sys.stderr, flush=True)
                 results += load(name)(place)
     except LocalError as error:
         print(f"The servers of the benchmarks do not start: {error}", file=sys.stderr)
         return 1
-    print(table(results))
+    except Failed as failed:
+        print(failed, file=sys.stderr)
+        return 1
+    if results:
+        print(table(results))
     return 0
 
 

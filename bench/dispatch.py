@@ -1,4 +1,4 @@
-"""From an inbox row to ingested: through the broker and a Celery worker; against the same in this process."""
+"""What it costs that others do the work: from an inbox row to ingested, from a request to its document."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from bench.claims import bodies
+from bench.dispatch_run import overhead
 from bench.generate import NAME
 from bench.result import Result, timed
 from bench.stand import Stand
@@ -41,6 +42,7 @@ def run(stand: Stand) -> Iterator[Result]:
     yield Result(
         "a document of one measurement through broker and worker", away, "ingested in place", in_place
     )
+    yield from overhead(stand)
 
 
 def _median(work: Callable[[int], object], rows: list[int]) -> float:

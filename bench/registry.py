@@ -12,12 +12,13 @@ BENCHMARKS = {
     "ingest": "taking in documents, against a bare COPY of their rows",
     "pages": "every page on a full database, against /healthz",
     "claims": "claiming a run and delivering its document, against a bare UPDATE … RETURNING",
-    "dispatch": "a document through broker and worker, against the same work in place",
+    "dispatch": "documents and runs through broker and worker, against doing it in place and bare Celery",
     "survey": "a survey that is cached already, against the start of Python",
 }
 #: Only when asked for by name: these take many minutes.
 ON_REQUEST = {
     "tiles": "CPU seconds of tile surveys: cold, ten versions, again, the explorer",
+    "soak": "1,000 runs while workers and servers are killed: nothing lost, nothing done twice",
 }
 
 

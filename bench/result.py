@@ -25,6 +25,10 @@ class Skipped:
     reason: str
 
 
+class Failed(Exception):
+    """What a benchmark was to show is not so; the text says what."""
+
+
 def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()

@@ -25,10 +25,21 @@ SEED = 1
 class Stand:
     """`real_home` is the installation's own folder, which is only looked into for caches."""
 
-    def __init__(self, home: Path, real_home: Path, *, quick: bool) -> None:
+    def __init__(
+        self,
+        home: Path,
+        real_home: Path,
+        postgres: EmbeddedPostgres,
+        valkey: EmbeddedValkey,
+        *,
+        quick: bool,
+        seed: int,
+    ) -> None:
         self.home = home
         self.real_home = real_home
+        self.postgres, self.valkey = postgres, valkey
         self.quick = quick
+        self.seed = seed
 
     def size(self, full: int, quick: int) -> int:
         return quick if self.quick else full
@@ -40,12 +51,12 @@ class Stand:
         from bench.generate import gemms
         from bench.generate_surveys import surveys
 
-        take_in(surveys(SEED))
-        return take_in(gemms(self.size(100_000, 5_000), SEED))
+        take_in(surveys(self.seed))
+        return take_in(gemms(self.size(100_000, 5_000), self.seed))
 
 
 @contextlib.contextmanager
-def stand(*, quick: bool) -> Iterator[Stand]:
+def stand(*, quick: bool, seed: int = SEED) -> Iterator[Stand]:
     """Embedded servers with a migrated database, and Django set up on them."""
     real_home = Path(os.environ.get("TILEWATCH_HOME", "var")).resolve()
     with (
@@ -63,7 +74,7 @@ def stand(*, quick: bool) -> Iterator[Stand]:
         logging.getLogger().setLevel(logging.ERROR)
         call_command("migrate", verbosity=0, skip_checks=True)
         try:
-            yield Stand(Path(folder), real_home, quick=quick)
+            yield Stand(Path(folder), real_home, postgres, valkey, quick=quick, seed=seed)
         finally:
             from django.db import connection
 
