@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Test processes; 1 where DATABASE_URL or REDIS_URL name servers that they would share.
+JOBS ?= $(if $(DATABASE_URL)$(REDIS_URL),1,2)
 
 .PHONY: setup run test check bench
 
@@ -13,7 +15,7 @@ run: setup
 	@exec $(BIN)/python manage.py up $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -78,12 +78,15 @@ def torch_python() -> Path:
     """The Python of the CPU benchmarks, in the environment that `make run` would build too."""
     from benchapp.runs.requests import CPU_TORCH
     from workers import environments
+    from workers.lease import only_one
 
     root, versions = REPOSITORY / "var" / "envs", {"torch": CPU_TORCH}
     python = environments.python_of(environments.location(root, versions))
-    if not python.exists():
-        built = subprocess.run(environments.build_command(root, versions), capture_output=True, text=True)
-        if built.returncode:
-            assert not os.environ.get("CI"), built.stderr
-            pytest.skip(f"torch {CPU_TORCH} cannot be installed here: no package index, or no room")
+    root.mkdir(parents=True, exist_ok=True)
+    with only_one(root / "tests.lock", wait=True):  # other test processes want it too
+        if not python.exists():
+            built = subprocess.run(environments.build_command(root, versions), capture_output=True, text=True)
+            if built.returncode:
+                assert not os.environ.get("CI"), built.stderr
+                pytest.skip(f"torch {CPU_TORCH} cannot be installed here: no package index, or no room")
     return python
