@@ -98,7 +98,7 @@ def test_nothing_that_a_child_started_lives_on(tmp_path: Path, stay: bool):
 
 def test_a_child_that_prints_without_end_is_ended_while_postgres_keeps_its_worker_waiting(tmp_path: Path):
     def slow(progress: object, log: str) -> None:
-        time.sleep(3)
+        time.sleep(1)
 
     with pytest.raises(Failure, match="printed more than 67,108,864 bytes") as failed:
         run(

@@ -110,26 +110,36 @@ def test_a_worker_killed_with_9_leaves_nothing_running_and_its_successor_takes_t
 
 
 def test_two_installations_of_a_host_never_measure_on_one_gpu_at_once(
-    start: Start, control: Launch, home: Path, tmp_path: Path
+    start: Start, home: Path, tmp_path: Path
 ):
-    other = furnish(tmp_path / "other")
-    for at in (home, other):
-        pinned = {"TILEWATCH_WORKER": "gpu", "TILEWATCH_GPU": "GPU-1a2b3c4d"}
-        start(*worker_of("gpu.uuid.GPU-1a2b3c4d,gpu.arch.sm120"), log="gpu.log", at=at, environment=pinned)
-    control()
-    queues = ("gpu.uuid.GPU-1a2b3c4d", "gpu.arch.sm120")
-    params = [
-        {"device": "cuda", "cases": [{"document": good_document(number), "seconds": 1.0}]}
-        for number in range(4)
-    ]
-    runs = [request(queues[number % 2], told) for number, told in enumerate(params)]
-    for run in runs:
-        becomes(run, State.DONE)
-    held = sorted(Attempt.objects.values_list("lease_from", "lease_to", "worker"))
-    assert len({worker for _, _, worker in held}) == 2
-    assert all(ended <= began for (_, ended, _), (began, _, _) in itertools.pairwise(held))
-    names = {worker.partition("@")[0] for _, _, worker in held}
-    assert names == {"gpu-1a2b3c4d"}
+    gpu = "GPU-1a2b3c4d"
+    pinned = {"TILEWATCH_WORKER": "gpu", "TILEWATCH_GPU": gpu, "TILEWATCH_HOST_NAME": "boxa"}
+    for at, queue in ((home, "gpu.arch.one"), (furnish(tmp_path / "other"), "gpu.arch.other")):
+        start(*worker_of(f"gpu.uuid.{gpu},{queue}"), log="gpu.log", at=at, environment=pinned)
+
+    def asked(queue: str, **case: object) -> Run:
+        return request(queue, {"device": "cuda", "cases": [case]})
+
+    def waits(run: Run) -> bool:
+        run.refresh_from_db()
+        said = f"waiting for GPU {gpu}, held by {first} of gpu-1a2b3c4d@boxa/"
+        return run.progress_message.startswith(said)
+
+    operator = User.objects.create_user("op")
+    first = asked("gpu.arch.one", seconds=600)
+    child = child_of(first.pk)
+    given_up = asked("gpu.arch.other", document=good_document(1))
+    until(lambda: waits(given_up), what="its wait for the GPU")
+    actions.cancel(given_up, operator)
+    becomes(given_up, State.CANCELLED)
+    second = asked("gpu.arch.other", document=good_document(2))
+    until(lambda: waits(second), what="its wait for the GPU")
+    assert alive(child)
+    actions.cancel(first, operator)
+    becomes(second, State.DELIVERED)
+    one, other = first.attempts.get(), second.attempts.get()
+    assert one.worker != other.worker
+    assert one.lease_to <= other.lease_from
 
 
 def test_postgres_away_while_a_child_runs_and_ends_costs_nothing(
