@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from workers.commands import REPOSITORY
+from workers import gpus
 from workers.failure import Failure
 
 logger = logging.getLogger(__name__)
@@ -19,6 +16,8 @@ WAIT_S = 60.0
 ASK_TIMEOUT_S = 30.0
 PAUSE_S = 2.0
 NAMED = 3
+
+_neighbours = gpus.Neighbours()
 
 
 def wait_for_quiet(gpus: tuple[str, ...], params: dict[str, Any], say: Callable[[str], None]) -> None:
@@ -44,22 +43,16 @@ def wait_for_quiet(gpus: tuple[str, ...], params: dict[str, Any], say: Callable[
 def processes(gpu: str) -> list[dict[str, Any]]:
     """What runs on a GPU: pid, name, memory_bytes. Empty where nobody can tell.
 
-    Asked in a process of its own: the driver's library must never be loaded into a worker.
+    Asked in a process that lives as long as this one: the driver's library must never be loaded into a
+    worker, and a new start for each run took longer than all else before its child.
     """
     try:
-        answer = subprocess.run(
-            [sys.executable, "-m", "workers.gpus", "processes", gpu],
-            cwd=REPOSITORY,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=ASK_TIMEOUT_S,
-            check=True,
-        )
-        return [{"pid": int(found["pid"]), "name": str(found["name"])} for found in json.loads(answer.stdout)]
-    except (subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
-        told = getattr(error, "stderr", None) or str(error).encode()
-        why = told.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        logger.warning("GPU %s: it is not known who else uses it (%s)", gpu, why[:300])
+        return [
+            {"pid": int(found["pid"]), "name": str(found["name"])}
+            for found in _neighbours.of(gpu, ASK_TIMEOUT_S)
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("GPU %s: it is not known who else uses it (%s)", gpu, str(error)[:300])
         return []
 
 

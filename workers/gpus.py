@@ -3,6 +3,7 @@
     python -m workers.gpus list              one JSON object: what `ask` returns
     python -m workers.gpus processes UUID    one JSON list: who computes there, [{pid, name, memory_bytes}]
     python -m workers.gpus watch             one object, with Xid errors, a line of standard input
+    python -m workers.gpus neighbours        for each UUID on standard input that list, or why it is not known
 
 NVML must not be initialised in a process that forks, and may hang with a broken driver. So it is spoken to
 here alone, and whoever asks does not wait for ever.
@@ -53,55 +54,90 @@ def processes(uuid: str, patience_s: float = PATIENCE_S) -> list[dict[str, Any]]
         return None
 
 
-class Watch:
-    """Looks at the GPUs again and again, in one child that keeps listening for Xid errors.
+class _Child:
+    """A process that answers each line with one of JSON.
 
-    The child ends when its standard input is closed, so however its owner ends.
+    It ends when its standard input is closed, so however its owner ends.
     """
 
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._process: subprocess.Popen[str] | None = None
+        self.started = 0.0
+
+    def ask(self, line: str, patience_s: float) -> Any:
+        """Its answer; started where it does not run, ended where it is silent. Raises OSError, ValueError."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+        assert self._process is not None
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+            if not select.select([self._process.stdout], [], [], patience_s)[0]:
+                raise TimeoutError(f"no answer within {patience_s:.0f} s")
+            if not (answer := self._process.stdout.readline()):
+                raise OSError("it ended without an answer")
+            return json.loads(answer)
+        except (OSError, ValueError):
+            self.close()
+            raise
+
+    def start(self) -> None:
+        self.close()
+        self.started = time.monotonic()
+        self._process = subprocess.Popen(
+            _command(self._what), cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+class Watch:
+    """Looks at the GPUs again and again, in one child that keeps listening for Xid errors."""
+
     def __init__(self, retry_s: float = RETRY_S) -> None:
-        self._child: subprocess.Popen[str] | None = None
+        self._child = _Child("watch")
         self._retry_s = retry_s
-        self._started = 0.0
         self._most = 0
 
     def look(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
         """As `ask`, with Xid errors since the last look. Raises nothing."""
-        if self._child is None or self._child.poll() is not None:
-            self._start()
         try:
-            answer = self._answer(patience_s)
+            answer = dict(self._child.ask("", patience_s))
         except (OSError, ValueError) as error:
-            self.close()
             return nothing(_why(error, patience_s))
         self._most = max(self._most, len(answer["gpus"]))
         in_trouble = answer["nvml"] or answer["lost"] or len(answer["gpus"]) < self._most
-        if in_trouble and time.monotonic() - self._started >= self._retry_s:
+        if in_trouble and time.monotonic() - self._child.started >= self._retry_s:
             # an NVML that has lost a GPU never finds it again; a new one may
-            self._start()
+            self._child.start()
         return answer
 
     def close(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child.communicate()
-            self._child = None
+        self._child.close()
 
-    def _start(self) -> None:
-        self.close()
-        self._started = time.monotonic()
-        self._child = subprocess.Popen(
-            _command("watch"), cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
 
-    def _answer(self, patience_s: float) -> dict[str, Any]:
-        """Raises OSError, ValueError."""
-        assert self._child is not None and self._child.stdin is not None and self._child.stdout is not None
-        self._child.stdin.write("\n")
-        self._child.stdin.flush()
-        if not select.select([self._child.stdout], [], [], patience_s)[0]:
-            raise TimeoutError
-        return dict(json.loads(self._child.stdout.readline()))
+class Neighbours:
+    """As `processes` again and again, without a start of Python each time."""
+
+    def __init__(self) -> None:
+        self._child = _Child("neighbours")
+
+    def of(self, uuid: str, patience_s: float = PATIENCE_S) -> list[dict[str, Any]]:
+        """Raises OSError, ValueError with the reason where NVML does not say."""
+        answer = self._child.ask(uuid, patience_s)
+        if not isinstance(answer, list):
+            self._child.close()  # a new NVML may know
+            raise ValueError(answer)
+        return answer
+
+    def close(self) -> None:
+        self._child.close()
 
 
 def _command(*arguments: str) -> list[str]:
@@ -145,6 +181,20 @@ def _processes(uuid: str) -> list[dict[str, Any]]:
         sys.exit(str(error))
 
 
+def _neighbours() -> None:
+    from workers import nvml
+
+    reader: nvml.Reader | None = None
+    for line in sys.stdin:
+        answer: list[dict[str, Any]] | str
+        try:
+            reader = reader or nvml.Reader()
+            answer = reader.processes(line.strip())
+        except nvml.UnavailableError as error:
+            answer = str(error)
+        print(json.dumps(answer), flush=True)
+
+
 def _watch() -> None:
     from workers import nvml
 
@@ -173,10 +223,11 @@ def main() -> int:
     what.add_parser("list", help="all GPUs, as one JSON object")
     what.add_parser("processes", help="who computes on a GPU, as JSON").add_argument("uuid")
     what.add_parser("watch", help="the same object for each line of standard input, with Xid errors")
+    what.add_parser("neighbours", help="who computes on each GPU named on standard input")
     options = parser.parse_args()
-    if options.what == "watch":
+    if options.what in ("watch", "neighbours"):
         with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
-            _watch()
+            _watch() if options.what == "watch" else _neighbours()
     else:
         print(json.dumps(_list() if options.what == "list" else _processes(options.uuid)))
     return 0

@@ -137,7 +137,7 @@ def test_a_watch_tells_of_each_xid_once_and_of_what_falls_off_and_comes_back(nvm
 def test_a_watch_ends_with_its_owner(nvml):
     nvml(gpu(0))
     owner = "import os; from workers.gpus import Watch; watch = Watch(); watch.look()\n"
-    owner += "print(watch._child.pid, flush=True); os._exit(0)"
+    owner += "print(watch._child._process.pid, flush=True); os._exit(0)"
     said = subprocess.run(
         [sys.executable, "-c", owner], cwd=REPOSITORY, capture_output=True, text=True, timeout=30
     )
@@ -149,7 +149,23 @@ def test_a_machine_without_a_driver_is_not_asked_by_a_new_process_each_time(nvml
     nvml(error=NVML_ERROR_DRIVER_NOT_LOADED)
     watch = gpus.Watch(retry_s=3600)
     watch.look()
-    first = watch._child.pid
+    first = watch._child._process.pid
     assert watch.look() == gpus.nothing("no NVIDIA driver on this machine")
-    assert watch._child.pid == first
+    assert watch._child._process.pid == first
     watch.close()
+
+
+def test_neighbours_are_told_by_one_process_as_long_as_nvml_answers(nvml):
+    nvml(gpu(0), gpu(1))
+    neighbours = gpus.Neighbours()
+    assert neighbours.of(FIRST) == []
+    process = neighbours._child._process
+    nvml(gpu(0, processes=[{"pid": os.getpid(), "memory_bytes": 1}]), gpu(1, lost=True))
+    (found,) = neighbours.of(FIRST)
+    assert (found["pid"], found["memory_bytes"]) == (os.getpid(), 1)
+    assert neighbours._child._process is process
+    with pytest.raises(ValueError, match=f"GPU {SECOND} does not answer"):
+        neighbours.of(SECOND)
+    nvml(gpu(0), gpu(1))
+    assert neighbours.of(SECOND) == []
+    neighbours.close()
