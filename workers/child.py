@@ -75,6 +75,11 @@ class _Tail:
         return chunk.decode("utf-8", "replace")
 
 
+def _text(value: object) -> str:
+    """JSON can name half a character, which Postgres' text cannot hold."""
+    return str(value).encode(errors="replace").decode()
+
+
 class _ProgressFile:
     """The newest progress, and the error if there was one, of a bench's progress lines."""
 
@@ -91,10 +96,11 @@ class _ProgressFile:
             try:
                 said = json.loads(line)
                 if "error" in said:
-                    self.error = Failure(str(said["error"]["code"])[:40], str(said["error"]["message"]))
+                    code, message = (_text(said["error"][name]) for name in ("code", "message"))
+                    self.error = Failure(code[:40], message)
                 else:
                     done, total = (min(max(int(said[name]), 0), MOST_STEPS) for name in ("done", "total"))
-                    self.progress = Progress(done, total, str(said["message"]))
+                    self.progress = Progress(done, total, _text(said["message"]))
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 continue  # a child's own lines are never a reason to end it
 
@@ -170,6 +176,8 @@ def run(
 
 def _ended(child: subprocess.Popen[bytes], patience_s: float) -> bool:
     """Whether the child ends within that time; told at once, where `Popen.wait` looks every 50 ms."""
+    if child.poll() is not None:
+        return True
     descriptor = os.pidfd_open(child.pid)
     try:
         select.select([descriptor], [], [], patience_s)
