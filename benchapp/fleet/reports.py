@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 from typing import Any
 
-from django.db import DataError, IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError, OperationalError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -36,29 +36,42 @@ def take_reports() -> int:
     """
     taken = 0
     for pk in Report.objects.exclude(taken_at=F("at")).order_by("pk").values_list("pk", flat=True):
-        taken += _take(pk)
+        try:
+            taken += _take(pk)
+        except OperationalError:
+            raise
+        except Exception:
+            # other hosts have reported too; this one is tried again
+            logger.exception("report %s could not be taken", pk)
     tell_silent()
     return taken
 
 
+@transaction.atomic
 def _take(pk: int) -> bool:
+    """False where another took it, or while it is being written: nobody waits for a host's transaction."""
+    fresh = Report.objects.filter(pk=pk).exclude(taken_at=F("at"))
+    row = fresh.select_for_update(skip_locked=True).defer("payload").first()
+    if row is None:
+        return False
+    # by its own time: a report that comes in while this one is taken is newer
+    Report.objects.filter(pk=pk).update(taken_at=row.at)
     try:
         with transaction.atomic():
-            row = Report.objects.select_for_update().get(pk=pk)
-            if row.taken_at == row.at:
-                return False
-            # by its own time: a report that comes in while this one is taken is newer
-            Report.objects.filter(pk=pk).update(taken_at=row.at)
-            try:
-                with transaction.atomic():
-                    report = payload.parse(row.payload, row.worker)
-                    lock(f"fleet:{report.host}")
-                    _store(report, row.at)
-            except (payload.Fault, DataError, IntegrityError) as fault:
-                _refuse(row, str(fault).splitlines()[0])
-    except Report.DoesNotExist:
-        return False
+            report = payload.parse(_payload(row), row.worker)
+            lock(f"fleet:{report.host}")
+            _store(report, row.at)
+    except (payload.Fault, DataError, IntegrityError) as fault:
+        _refuse(row, str(fault).splitlines()[0])
     return True
+
+
+def _payload(row: Report) -> Any:
+    """What it reported. Raises Fault for what Postgres takes as JSON and Python does not."""
+    try:
+        return row.payload
+    except (ValueError, RecursionError):
+        raise payload.Fault("report: too deep, or a number in it is too long") from None
 
 
 def _refuse(row: Report, fault: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
-from django.db import DataError, IntegrityError, InterfaceError, OperationalError, transaction
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError, connection, transaction
 from django.db.models.functions import Now
 
 from benchapp.alerts.actions import raise_event
@@ -31,6 +31,8 @@ from benchapp.tiles.summary import survey_line
 logger = logging.getLogger(__name__)
 
 DOCUMENT_REJECTED = "document_rejected"
+#: A worker has its run under lock for milliseconds.
+RUN_PATIENCE_MS = 5000
 
 
 @contextlib.contextmanager
@@ -82,7 +84,7 @@ def _accept(document_id: int, document: schema.Document) -> Document:
     row = Document.objects.select_for_update().defer("body").get(pk=document_id)
     if row.state != Document.State.RECEIVED:
         return row
-    run = Run.objects.select_for_update().get(pk=row.run_id) if row.run_id else None
+    run = _locked(row.run_id) if row.run_id else None
     if run is not None and (
         run.state == State.CANCELLED
         or Document.objects.filter(run=run, state=Document.State.ACCEPTED).exists()
@@ -117,6 +119,16 @@ def _accept(document_id: int, document: schema.Document) -> Document:
     return row
 
 
+def _locked(run_id: int) -> Run:
+    """The run, as soon as nobody else has it. Raises OperationalError where a host's transaction keeps it:
+    every other document would wait."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = %s", [RUN_PATIENCE_MS])
+        run = Run.objects.select_for_update().get(pk=run_id)
+        cursor.execute("SET LOCAL lock_timeout = 0")
+    return run
+
+
 @transaction.atomic
 def _reject(document_id: int, fault: str) -> Document:
     row = Document.objects.select_for_update().defer("body").get(pk=document_id)
@@ -133,7 +145,7 @@ def _reject(document_id: int, fault: str) -> Document:
         dedupe_key=f"document_rejected:{row.sha256}",
         payload={"document": row.pk},
     )
-    run = Run.objects.select_for_update().get(pk=row.run_id) if row.run_id else None
+    run = _locked(row.run_id) if row.run_id else None
     if run is not None and run.state == State.DELIVERED:
         end(run, State.FAILED, DOCUMENT_REJECTED, f"The document it delivered was refused: {fault}")
     return row

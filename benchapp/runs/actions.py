@@ -293,6 +293,8 @@ def _postgres_listened() -> bool:
 @transaction.atomic
 def _take_up_again(run_id: int, reason: str) -> bool:
     """Queue a run whose heart stopped; end it if cancelled or lost too often. True if queued."""
+    if not Run.objects.select_for_update(skip_locked=True).filter(pk=run_id).exists():
+        return False  # somebody is at it, perhaps its worker; a host's open transaction holds up no sweep
     with connection.cursor() as cursor:
         cursor.execute("SELECT worker.take_up_again(%s, %s, %s)", [run_id, reason, settings.MAX_ATTEMPTS])
         return bool(cursor.fetchone()[0])

@@ -27,6 +27,18 @@ BEGIN
     END IF;
 END $$;
 
+-- What a host says that an attempt held, as far as it can be kept and shown: NULL where it says nothing of it.
+CREATE OR REPLACE FUNCTION worker.held_gpus(p_lease jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN jsonb_typeof(p_lease->'gpus') = 'array' THEN ARRAY(
+        SELECT left(uuid, 80) FROM jsonb_array_elements_text(p_lease->'gpus') uuid WHERE uuid IS NOT NULL LIMIT 64
+    ) END
+$$;
+
+-- Postgres knows times that no calendar has, as infinity; those are NULL.
+CREATE OR REPLACE FUNCTION worker.moment(p_text text) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN p_text::timestamptz BETWEEN '1970-01-01Z' AND '9000-01-01Z' THEN p_text::timestamptz END
+$$;
+
 -- Something better that the host should do first: on it already, or waiting in one of the worker's queues.
 CREATE OR REPLACE FUNCTION worker.must_yield(p_priority int, p_worker text, p_queues text[], p_ready text[])
 RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -111,8 +123,8 @@ BEGIN
     IF p_log <> '' OR p_lease IS NOT NULL THEN
         UPDATE runs_attempt SET
             log = left(log || p_log, 1000000),
-            gpus = coalesce(ARRAY(SELECT jsonb_array_elements_text(p_lease->'gpus')), gpus),
-            lease_from = coalesce((p_lease->>'from')::timestamptz, lease_from)
+            gpus = coalesce(worker.held_gpus(p_lease), gpus),
+            lease_from = coalesce(worker.moment(p_lease->>'from'), lease_from)
         WHERE run_id = p_run AND number = p_attempt;
     END IF;
     IF mine.cancel_requested_at IS NOT NULL THEN
@@ -129,9 +141,9 @@ CREATE OR REPLACE FUNCTION worker.close_attempt(
 ) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     UPDATE runs_attempt SET
         outcome = p_outcome, failure = p_failure, ended_at = clock_timestamp(),
-        gpus = CASE WHEN p_lease ? 'gpus' THEN ARRAY(SELECT jsonb_array_elements_text(p_lease->'gpus')) ELSE gpus END,
-        lease_from = coalesce((p_lease->>'from')::timestamptz, lease_from),
-        lease_to = coalesce((p_lease->>'to')::timestamptz, lease_to)
+        gpus = coalesce(worker.held_gpus(p_lease), gpus),
+        lease_from = coalesce(worker.moment(p_lease->>'from'), lease_from),
+        lease_to = coalesce(worker.moment(p_lease->>'to'), lease_to)
     WHERE run_id = p_run AND number = p_attempt
 $$;
 
@@ -143,16 +155,17 @@ CREATE OR REPLACE FUNCTION worker.end_attempt(
 ) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     mine runs_run;
+    sentence text := left(p_sentence, 4000);
 BEGIN
     SELECT * INTO mine FROM runs_run WHERE id = p_run AND attempt = p_attempt AND state = 'running' FOR UPDATE;
     IF mine.id IS NULL THEN
         RETURN false;
     END IF;
     PERFORM worker.must_be(mine.worker);
-    PERFORM worker.close_attempt(p_run, p_attempt, left(p_outcome, 40), p_sentence, p_lease);
+    PERFORM worker.close_attempt(p_run, p_attempt, left(p_outcome, 40), sentence, p_lease);
     IF p_outcome = 'failed' OR p_outcome = 'cancelled' THEN
         UPDATE runs_run SET
-            state = p_outcome, failure_code = left(p_code, 40), failure = p_sentence, finished_at = now()
+            state = p_outcome, failure_code = left(p_code, 40), failure = sentence, finished_at = now()
         WHERE id = p_run;
     ELSIF p_outcome = 'built' AND mine.kind = 'build' THEN
         UPDATE runs_run SET state = 'done', finished_at = now() WHERE id = p_run;
@@ -179,6 +192,9 @@ BEGIN
         RAISE EXCEPTION 'there is no attempt % of a run %', p_attempt, p_run USING ERRCODE = 'no_data_found';
     END IF;
     PERFORM worker.must_be(by_whom);
+    IF length(p_body) > 33554432 THEN  -- as the setting DOCUMENT_LIMIT_BYTES
+        RAISE EXCEPTION 'a document of % bytes is not taken', length(p_body) USING ERRCODE = 'check_violation';
+    END IF;
     INSERT INTO runs_document (
         sha256, body, size, origin, name, run_id, attempt, state, fault, kind, facts
     ) VALUES (

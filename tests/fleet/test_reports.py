@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -344,3 +344,33 @@ def test_a_report_that_is_taken_by_many_at_once_is_told_once():
         taken = [each.result() for each in [pool.submit(together) for _ in range(4)]]
     assert sum(taken) == 2
     assert len(events("gpu_lost")) == 2
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        '{"installation": "evil01", "host": "evil", "protocol": 1e5000}',
+        '{"installation": "evil01", "host": "evil", "x": %s}' % ("[" * 3000 + "]" * 3000),
+        '{"installation": "evil01", "host": "evil", "started_at": "0001-01-01T00:00:00+14:00"}',
+        "[]",
+    ],
+    ids=["long number", "deep", "before the calendar", "no object"],
+)
+def test_a_report_that_cannot_be_read_keeps_back_no_other(told):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT worker.report('chores@evil/evil01', %s::jsonb)", [told])
+    take(report("boxa"))
+    assert Installation.objects.filter(host="boxa").exists()
+    assert not Report.objects.exclude(taken_at=F("at")).exists()
+
+
+def test_a_host_cannot_report_for_installations_without_end():
+    for number in range(64):
+        send(report("boxa", gpus=0, installation=f"boxa{number}"))
+    send(report("boxa", gpus=0, installation="boxa63"))
+    send(report("boxb", gpus=0))
+    with pytest.raises(IntegrityError, match="boxa has too many installations"), transaction.atomic():
+        send(report("boxa", gpus=0, installation="boxa64"))
+    for worker in ("chores@boxa", "chores@boxa/", "chores@boxa/b@c", f"chores@boxa/{'x' * 17}"):
+        with pytest.raises(IntegrityError, match="names no installation"), transaction.atomic():
+            send(report("boxa"), worker)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 
 import psycopg
 import pytest
 from django.core.management import call_command
-from django.db import ProgrammingError, connection
+from django.db import OperationalError, ProgrammingError, connection
+from django.db.models.functions import Now
 
-from benchapp.fleet import grants, roles
+from benchapp.fleet import grants, reports, roles
 from benchapp.fleet import work as fleet_work
 from benchapp.fleet.models import Report
-from benchapp.runs import work
-from benchapp.runs.models import Run, State
+from benchapp.ingest import actions as ingest_actions
+from benchapp.runs import actions, work
+from benchapp.runs.models import Document, Run, State
 from benchapp.runs.worker_api import CALLABLE, SQL
 from tests.fleet_roles.conftest import HOST, WORKER, acting_as, refused, try_as
 from tests.workers.conftest import ask, becomes, good_document
@@ -72,6 +75,28 @@ def test_no_run_of_another_host_is_its_business(mine):
         assert work.claim(["cpu"], WORKER).run_id == waiting.pk
     run = Run.objects.get(pk=theirs.run_id)
     assert (run.state, run.attempts.get().log, run.documents.count()) == (State.RUNNING, "", 0)
+
+
+def test_an_open_transaction_of_a_host_holds_up_nobody_else(mine, monkeypatch):
+    monkeypatch.setattr(ingest_actions, "RUN_PATIENCE_MS", 100)
+    kept, silent = (ask(document=good_document(), number=number) for number in (1, 2))
+    for _ in range(2):
+        work.claim(["cpu"], WORKER)
+    document = work.deliver(kept.pk, 1, good_document().encode())
+    Run.objects.filter(pk=silent.pk).update(heartbeat_at=Now() - dt.timedelta(days=1))
+    fleet_work.report(WORKER, {})
+    fleet_work.report(OTHER, {})
+    with psycopg.connect(mine.url) as own:
+        own.execute("SELECT worker.report(%s, '{}')", [WORKER])
+        own.execute("SELECT worker.deliver(%s, 1, 'x', NULL)", [kept.pk])
+        own.execute("SELECT worker.beat(%s, 1, NULL, '', NULL, '{}', NULL)", [silent.pk])
+        assert reports.take_reports() == 1
+        assert Report.objects.get(taken_at__isnull=False).worker == OTHER
+        actions.sweep()
+        with pytest.raises(OperationalError, match="lock timeout"):
+            ingest_actions.ingest(document)
+        own.rollback()
+    assert ingest_actions.ingest(document).state == Document.State.ACCEPTED
 
 
 def test_no_table_opens(mine):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import IntegrityError, NotSupportedError, connection, transaction
 from django.utils import timezone
 
@@ -188,3 +190,44 @@ def test_listeners_hear_once_of_a_run_that_a_worker_ended():
     claimed = work.claim([QUEUE], "w")
     assert claimed is not None
     assert claimed.run_id == waiting.pk
+
+
+def told(function: str, *arguments: Any) -> Any:
+    """What a host's own SQL may say, and `work` never does."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT worker.{function}", arguments)
+        return cursor.fetchone()[0]
+
+
+def test_what_a_host_says_that_it_held_can_always_be_read_and_shown():
+    run = ask()
+    work.claim([QUEUE], "w")
+    lease = Lease((GPU,), timezone.now())
+    work.beat(run.pk, 1, lease=lease)
+    work.beat(run.pk, 1, log="printed without a lease")
+    for hostile in (
+        {"from": "infinity", "to": "-infinity"},
+        {"from": "294276-01-01T00:00:00Z"},
+        {"gpus": "no list"},
+        {"gpus": None},
+    ):
+        assert told("beat(%s, 1, NULL, '', %s::jsonb, '{}', NULL)", run.pk, json.dumps(hostile)) == "continue"
+        attempt = Attempt.objects.get()
+        assert (attempt.gpus, attempt.lease_from) == ([GPU], lease.since)
+    many = {"gpus": [None, "x" * 100, *map(str, range(100_000))], "from": "infinity"}
+    assert told("beat(%s, 1, NULL, '', %s::jsonb, '{}', NULL)", run.pk, json.dumps(many)) == "continue"
+    assert len(Attempt.objects.get().gpus) == 64
+    ending = {"gpus": [GPU], "to": "infinity"}
+    assert told("end_attempt(%s, 1, 'failed', 'c', %s, %s::jsonb)", run.pk, "x" * 10**6, json.dumps(ending))
+    attempt, run = Attempt.objects.get(), Run.objects.get()
+    assert (attempt.gpus, attempt.lease_to) == ([GPU], None)
+    assert (len(attempt.failure), len(run.failure)) == (4000, 4000)
+
+
+def test_a_document_beyond_the_limit_does_not_enter_the_inbox():
+    run = ask()
+    work.claim([QUEUE], "w")
+    size = settings.DOCUMENT_LIMIT_BYTES + 1
+    with pytest.raises(IntegrityError, match=f"a document of {size} bytes is not taken"):
+        told("deliver(%s, 1, convert_to(repeat('x', %s), 'UTF8'), NULL)", run.pk, size)
+    assert Run.objects.get().state == State.RUNNING
