@@ -40,7 +40,7 @@ def test_progress_lines_that_are_no_progress_are_passed_over(tmp_path: Path):
         "[]",
         "{}",
         "[" * 100_000,
-        json.dumps({"done": -5, "total": 10**30, "message": "m"}),
+        json.dumps({"done": -5, "total": 10**30, "message": "half a character: \ud800"}),
         json.dumps({"done": "Infinity", "total": 1e999, "message": "m"}),
     ]
     (tmp_path / "lines").write_text("\n".join(lines) + "\n")
@@ -50,7 +50,7 @@ def test_progress_lines_that_are_no_progress_are_passed_over(tmp_path: Path):
         "import os; os.rename('lines', 'progress')",
         tick=lambda progress, log: seen.append(progress),
     )
-    assert seen[-1] == work.Progress(0, 2**31 - 1, "m")
+    assert seen[-1] == work.Progress(0, 2**31 - 1, "half a character: ?")
 
 
 ESCAPE = """
