@@ -92,9 +92,9 @@ FULL = Size(
     patience_s=400.0,
 )
 SHORT = Size(
-    runs=50,
-    batch=50,
-    shared=2,
+    runs=40,
+    batch=40,
+    shared=1,
     every_s=(0.5, 1.5),
     rounds=1,
     times=1,
