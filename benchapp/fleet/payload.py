@@ -46,6 +46,8 @@ def _named(value: object) -> object:
 
 
 def _aware(value: dt.datetime) -> dt.datetime:
+    if not 1970 <= value.year <= 9000:
+        raise ValueError("expected a time that every zone has")
     return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
 
 
