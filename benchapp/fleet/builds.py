@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from django.db import transaction
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from benchapp.catalog.models import Recipe
@@ -17,8 +17,11 @@ from benchapp.fleet.reports import SILENT_S
 from benchapp.runs import broker, queues, work
 from benchapp.runs.actions import Request, end, request_run
 from benchapp.runs.models import Job, Run, State
+from benchapp.runs.states import ACTIVE
 
 TASK = "fleet.ask_for_builds"
+#: Why a build was called off that nobody cancelled.
+NOT_NEEDED = "not_needed"
 
 
 def live() -> QuerySet[Installation]:
@@ -55,7 +58,10 @@ def _builds(recipes: Iterable[int]) -> _Builds:
         .values_list("queue", "recipe")
         .annotate(
             built=Max("finished_at", filter=Q(state=State.DONE)),
-            failed=Max("finished_at", filter=Q(state__in=[State.FAILED, State.CANCELLED])),
+            failed=Max(
+                "finished_at",
+                filter=Q(state__in=[State.FAILED, State.CANCELLED]) & ~Q(failure_code=NOT_NEEDED),
+            ),
         )
     )
     found = _Builds({}, {})
@@ -71,8 +77,9 @@ def ask_for_builds() -> int:
     """Ask for each environment that a queued run needs and a live host that could do the run lacks.
 
     One that came to nothing is asked for again only for runs that were asked for since. Returns how many are
-    new.
+    new. Those that no run waits for any more are called off.
     """
+    _call_off()
     waiting = list(
         Run.objects.filter(state=State.QUEUED)
         .exclude(environment="")
@@ -109,12 +116,23 @@ def ask_for_builds() -> int:
 
 
 @transaction.atomic
+def _call_off() -> None:
+    """Cancel queued builds whose runs have all ended: a job of many versions may have been cancelled."""
+    needed = Run.objects.filter(state__in=ACTIVE, recipe=OuterRef("recipe")).exclude(environment="")
+    idle = Run.objects.filter(kind=Run.Kind.BUILD, state=State.QUEUED).exclude(Exists(needed))
+    for build in idle.select_for_update(skip_locked=True, of=("self",)).order_by("pk"):
+        end(build, State.CANCELLED, NOT_NEEDED, "No run waits for this environment any more.")
+
+
+@transaction.atomic
 def after_build(build: Run) -> int:
     """An environment's build has ended: wake what waited for it, or fail what nobody else can do now.
 
     Returns how many runs failed.
     """
     waiting = Run.objects.filter(state=State.QUEUED, recipe=build.recipe_id).exclude(environment="")
+    if build.failure_code == NOT_NEEDED:
+        return 0  # a run that came at that very moment gets a build of its own
     if build.state == State.DONE:
         broker.wake(waiting.values_list("queue", flat=True).distinct())
         return 0

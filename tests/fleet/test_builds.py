@@ -217,3 +217,24 @@ def test_who_waits_for_a_failed_run_is_woken(monkeypatch, django_capture_on_comm
     with django_capture_on_commit_callbacks(execute=True):
         end(build, "No space left on device.")
     assert follower.queue in sent
+
+
+def test_builds_that_no_run_waits_for_are_called_off_and_asked_for_again():
+    take(report("boxa"), report("boxb"))
+    runs = [ask(versions={"torch": version}) for version in ("2.5.0", "2.6.0")]
+    builds.ask_for_builds()
+    under_way = build_of("boxa")
+    person = User.objects.create(username="op", role=Role.OPERATOR)
+    assert actions.cancel_job(runs[0].job, person) == 1
+    assert builds.ask_for_builds() == 0
+    left = Run.objects.filter(kind=Run.Kind.BUILD, recipe=runs[0].recipe).order_by("queue")
+    assert [build.state for build in left] == [State.RUNNING, State.CANCELLED]
+    assert left[1].failure == "No run waits for this environment any more."
+    assert Run.objects.filter(kind=Run.Kind.BUILD, recipe=runs[1].recipe, state=State.QUEUED).count() == 2
+    assert under_way in left
+    again = ask(versions={"torch": "2.5.0"}, size=2)
+    # asked for before the build was called off, and seen only afterwards
+    Run.objects.filter(pk=again.pk).update(created_at=Now() - dt.timedelta(days=1))
+    builds.after_build(left[1])
+    assert builds.ask_for_builds() == 1
+    assert state_of(again)[0] == State.QUEUED
