@@ -198,6 +198,7 @@ def test_only_a_silent_host_can_be_forgotten(operator):
     assert not Installation.objects.exists() and not Report.objects.exists()
     assert AuditEntry.objects.filter(action="forget_host", subject="boxa").count() == 1
     assert operator.post(reverse("fleet:forget", args=["boxa01"])).status_code == 404
+    assert operator.post("/fleet/hosts/%00/forget").status_code == 404
 
 
 def test_a_hostile_hosts_words_stay_words():
