@@ -29,6 +29,11 @@ def case_label(kind: str, params: Mapping[str, Any]) -> str:
     return " ".join(words)[:200]
 
 
+def recipe_words(versions: Mapping[str, str]) -> str:
+    """A recipe for people: "torch 2.13.0"."""
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+
+
 def environment_name(versions: Mapping[str, str]) -> str:
     """Name of the environment of a recipe, the same on every host."""
     return digest(dict(versions))[:16]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from benchapp.catalog.digests import recipe_words
+
 
 class Host(models.Model):
     name = models.CharField(max_length=100, unique=True)
@@ -53,7 +55,7 @@ class Recipe(models.Model):
     versions = models.JSONField(default=dict)
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {version}" for name, version in sorted(self.versions.items()))
+        return recipe_words(self.versions)
 
 
 class Release(models.Model):

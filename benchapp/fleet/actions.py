@@ -56,7 +56,8 @@ def take_out(
 @transaction.atomic
 def lift(maintenance_id: int, *, user: User) -> Maintenance | None:
     """End a drain or a window, or call off a coming one; None if it had ended already."""
-    row = Maintenance.objects.select_for_update().filter(pk=maintenance_id, lifted_at=None).first()
+    not_over = Maintenance.objects.filter(maintenance.NOW | maintenance.LATER)
+    row = not_over.select_for_update().filter(pk=maintenance_id).first()
     if row is None:
         return None
     Maintenance.objects.filter(pk=row.pk).update(lifted_at=Now())

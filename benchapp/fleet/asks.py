@@ -13,7 +13,7 @@ from django.http import QueryDict
 from benchapp.catalog.models import Target
 from benchapp.fleet import ask_fields, offers
 from benchapp.fleet.ask_fields import NEWEST, WHAT, case_of
-from benchapp.fleet.words import listed, short
+from benchapp.fleet.words import count, listed, short
 from benchapp.people.models import User
 from benchapp.runs import queues, requests
 from benchapp.runs.actions import Asked, Request, request_job
@@ -74,12 +74,14 @@ class Ask:
         package = "torch" if self.what == "gemm" else "FlashInfer"
         what = WHAT[self.what]
         if self.what == "gemm":
-            what = f"GEMM suite {self.suite}" if self.suite else f"{_count(self.cases, 'GEMM case')}"
-        versions = ", ".join(self.versions) if len(self.versions) < 4 else _count(self.versions, "version")
+            what = f"GEMM suite {self.suite}" if self.suite else count(len(self.cases), "GEMM case")
+        versions = (
+            ", ".join(self.versions) if len(self.versions) < 4 else count(len(self.versions), "version")
+        )
         targets = (
             ", ".join(describe(target) for target in self.targets)
             if len(self.targets) < 4
-            else _count(self.targets, "target")
+            else count(len(self.targets), "target")
         )
         return f"{what} {'with' if self.what == 'gemm' else 'of'} {package} {versions} on {targets}"
 
@@ -142,11 +144,11 @@ def _some(names: Any, most: int = 8) -> str:
     return ", ".join(listed[:most]) + (f" or one of {len(listed) - most} more" if len(listed) > most else "")
 
 
-def resolved(ask: Ask) -> Ask:
-    """With the version that is newest now in place of the word. Raises ValidationError."""
+def resolved(ask: Ask, newest: str | None = None) -> Ask:
+    """With a version in place of the word: `newest`, else what is newest now. Raises ValidationError."""
     if NEWEST not in ask.versions:
         return ask
-    newest = offers.newest(ask.package)
+    newest = newest or offers.newest(ask.package)
     if newest is None:
         raise ValidationError({"versions": f"No release of {ask.package} is known here yet."})
     versions = dict.fromkeys(newest if version == NEWEST else version for version in ask.versions)
@@ -226,7 +228,3 @@ def request(
         )
     title = wanted[0].title if len(wanted) == 1 else str(ask)
     return request_job(wanted, title=title, user=user, source=source, key=key, asked=ask.as_json())
-
-
-def _count(things: Any, noun: str) -> str:
-    return f"{len(things)} {noun}{'s' * (len(things) != 1)}"

@@ -16,15 +16,16 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from benchapp.catalog.digests import digest
 from benchapp.catalog.versions import version_order
-from benchapp.fleet import asks, offers, schedules
+from benchapp.fleet import asks, offers, planning, schedules
 from benchapp.fleet.ask_fields import NEWEST
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Firing, Schedule, WatchedRelease
 from benchapp.fleet.releases import is_final
 from benchapp.people.models import User
 from benchapp.runs import queues
-from benchapp.runs.actions import Asked, Request
+from benchapp.runs.actions import Asked, Request, identity
 from benchapp.runs.models import Document, Job, Run
 from benchapp.runs.states import ACTIVE
 from benchapp.tiles.models import Listing
@@ -82,12 +83,13 @@ def items(ask: Ask) -> list[Item]:
     asks.check(ask)
     requests = asks.to_requests(asks.resolved(ask))
     surveyed = _surveyed() if ask.what == "survey" else set()
+    under_way = planning.under_way([request for _, request in requests])
     found = []
     for target, request in requests:
         version = request.versions[ask.package]
         if (target, version) in surveyed or _accepted(ask, target, request).exists():
             have = Have.DATA
-        elif _equal(request).filter(state__in=ACTIVE).exists():
+        elif identity(request) in under_way:
             have = Have.UNDER_WAY
         else:
             have = Have.MISSING
@@ -105,7 +107,7 @@ def _surveyed() -> set[tuple[str, str]]:
 def _accepted(ask: Ask, target: str, request: Request) -> QuerySet[Document]:
     """Accepted documents of runs that did the very work of a request on its target."""
     done = Document.objects.filter(
-        state=Document.State.ACCEPTED, run__kind=request.kind, run__recipe__versions=request.versions
+        state=Document.State.ACCEPTED, run__kind=request.kind, run__recipe__digest=digest(request.versions)
     )
     if ask.what == "survey":
         return done.filter(run__params=request.params)
@@ -125,16 +127,6 @@ def _measured_on(target: str) -> Q:
         )
         return alone & Q(target__model__in=[name for name in models.distinct() if queues.slug(name) == which])
     return alone & (Q(target__uuid=which) if kind == "gpu" else Q(target__kind="gpu", target__arch=which))
-
-
-def _equal(request: Request) -> QuerySet[Run]:
-    return Run.objects.filter(
-        kind=request.kind,
-        recipe__versions=request.versions,
-        params=request.params,
-        queue=request.queue,
-        gpus=list(request.gpus),
-    )
 
 
 def fill(ask: Ask, of: Sequence[Item], *, user: User | None) -> list[Asked]:
@@ -197,10 +189,7 @@ def newest_then(ask: Ask, moment: dt.datetime) -> Ask:
     seen = WatchedRelease.objects.filter(package=offers.ON_INDEX[ask.package])
     known = seen.filter(Q(first_seen_at__lte=moment) | Q(new=False)).values_list("version", flat=True)
     newest = max((version for version in known if is_final(version)), key=version_order, default=None)
-    if newest is None:
-        return asks.resolved(ask)
-    versions = dict.fromkeys(newest if version == NEWEST else version for version in ask.versions)
-    return dataclasses.replace(ask, versions=tuple(versions))
+    return asks.resolved(ask, newest)
 
 
 def fill_gaps(schedule: Schedule, found: Iterable[Gap], *, user: User | None) -> list[Asked]:

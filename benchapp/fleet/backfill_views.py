@@ -17,9 +17,9 @@ from django.views.decorators.http import require_POST, require_safe
 from benchapp.fleet import backfill
 from benchapp.fleet.backfill import Gap, Have, Item
 from benchapp.fleet.schedule_forms import BackfillForm, GapsForm
-from benchapp.fleet.schedule_views import may_ask
+from benchapp.fleet.words import count
 from benchapp.people.models import Role
-from benchapp.people.permissions import acting, needs
+from benchapp.people.permissions import acting, may, needs
 from benchapp.runs.actions import Asked
 
 MOST_SHOWN = 200
@@ -46,7 +46,7 @@ def _context(request: HttpRequest, data: QueryDict) -> dict[str, Any]:
         "counts": {have: sum(item.have is have for item in items or ()) for have in Have},
         "missing": sum(item.have is Have.MISSING for item in items or ()),
         "sent": [(name, value) for name, values in data.lists() for value in values if name in _SENT],
-        "may_ask": may_ask(request),
+        "may_ask": may(request, Role.OPERATOR),
     }
 
 
@@ -101,7 +101,7 @@ def fill(request: HttpRequest) -> HttpResponseBase:
         return redirect("fleet:backfill")
     runs = sum(created for each in asked for _, created in each.runs)
     if runs:
-        messages.success(request, f"Asked for: {runs} run{'s' * (runs != 1)}, after all other work.")
+        messages.success(request, f"Asked for: {count(runs, 'run')}, after all other work.")
     else:
         messages.info(request, "Nothing is missing that is not under way.")
     return redirect("runs:index")

@@ -6,11 +6,8 @@ import shlex
 
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.planning import Plan
+from benchapp.fleet.words import count
 from benchapp.web.templatetags.units import duration
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def headline(plan: Plan) -> str:

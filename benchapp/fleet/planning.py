@@ -8,17 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Count, F, Func, IntegerField, Q
-from django.db.models.functions import Now
+from django.db.models import Count, F, Func, IntegerField
 
-from benchapp.catalog.digests import digest, environment_name
-from benchapp.fleet import asks, builds, offers
+from benchapp.catalog.digests import digest, environment_name, recipe_words
+from benchapp.fleet import asks, builds, maintenance, offers
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Installation
 from benchapp.fleet.words import gpu_name, listed
 from benchapp.runs import queues
-from benchapp.runs.actions import PRIORITIES, Request
-from benchapp.runs.models import Job, Maintenance, Run, State
+from benchapp.runs.actions import PRIORITIES, Request, identity
+from benchapp.runs.models import Job, Run, State
 from benchapp.runs.states import ACTIVE
 from benchapp.runs.work import PROTOCOL
 
@@ -68,14 +67,6 @@ class Plan:
         return sum(run.joins is not None for run in self.runs)
 
     @property
-    def cases(self) -> int:
-        return sum(run.cases for run in self.runs)
-
-    @property
-    def builds(self) -> int:
-        return sum(len(environment.built_on) for environment in self.environments)
-
-    @property
     def unknown(self) -> int:
         """New runs whose time nobody knows."""
         return sum(run.expected_s is None for run in self.runs if run.joins is None)
@@ -113,7 +104,7 @@ def plan(
     ask = asks.resolved(ask)
     wanted = asks.to_requests(ask)
     requests = [request for _, request in wanted]
-    under_way, sizes, waiting = _under_way(requests), _history(requests), _waiting(requests)
+    joined, sizes, waiting = under_way(requests), _history(requests), _waiting(requests)
     runs = []
     for target, request in wanted:
         priority = PRIORITIES[source] if request.priority is None else request.priority
@@ -122,12 +113,12 @@ def plan(
                 title=request.title,
                 where=_where(target, machines),
                 queue=request.queue,
-                recipe=_recipe(request.versions),
+                recipe=recipe_words(request.versions),
                 cases=len(request.params.get("cases", ())),
                 gpus=len(request.gpus) or int(request.params.get("device") == "cuda"),
                 expected_s=sizes.get(_size(request.kind, request.params)),
                 ahead=sum(n for level, n in waiting[request.queue].items() if level >= priority),
-                joins=under_way.get(_identity(request.queue, request.versions, request.params, request.gpus)),
+                joins=joined.get(identity(request)),
             )
         )
     live = list(builds.live())
@@ -152,26 +143,15 @@ def _where(target: str, machines: offers.Machines) -> str:
     return asks.describe(target)
 
 
-def _recipe(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-
-
-def _identity(queue: str, versions: Mapping[str, str], params: Mapping[str, Any], gpus: Iterable[str]) -> str:
-    return digest({"queue": queue, "versions": dict(versions), "params": dict(params), "gpus": list(gpus)})
-
-
-def _under_way(requests: Sequence[Request]) -> dict[str, int]:
-    """Identity → run, of those under way that could be equal to one asked for."""
+def under_way(requests: Sequence[Request]) -> dict[str, int]:
+    """`identity` → run, of those under way that could be equal to one asked for. Requests are of one kind."""
     found = Run.objects.filter(
         state__in=ACTIVE,
         kind=requests[0].kind,
         queue__in={request.queue for request in requests},
         recipe__digest__in={digest(request.versions) for request in requests},
     ).select_related("recipe")
-    return {
-        _identity(run.queue, run.recipe.versions, run.params, run.gpus): run.pk
-        for run in found.order_by("-pk")[:MOST_ACTIVE]
-    }
+    return {identity(run): run.pk for run in found.order_by("-pk")[:MOST_ACTIVE]}
 
 
 def _size(kind: str, params: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -215,7 +195,7 @@ def _environments(
     for request in requests:
         if request.needs_environment:
             name = environment_name(request.versions)
-            recipes[name] = _recipe(request.versions)
+            recipes[name] = recipe_words(request.versions)
             wanted[name] |= {each.key: each for each in live if request.queue in each.queues}
     return tuple(
         PlannedEnvironment(
@@ -255,8 +235,7 @@ def _unserved(queue: str, machines: offers.Machines) -> str:
 
 def _maintained(machines: offers.Machines) -> Any:
     """A function that tells, of a target, what keeps its GPUs or its host from working now."""
-    now = Maintenance.objects.filter(lifted_at=None, starts_at__lte=Now())
-    reasons = {row.gpu or row.host: row.reason for row in now.filter(Q(ends_at=None) | Q(ends_at__gt=Now()))}
+    reasons = {row.gpu or row.host: row.reason for row in maintenance.now()}
 
     def about(uuid: str) -> str:
         gpu = machines.by_uuid[uuid]

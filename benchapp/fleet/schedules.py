@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef
 
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
-from benchapp.fleet import asks
+from benchapp.fleet import asks, words
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Firing, Schedule
 from benchapp.fleet.schedule_times import MOST_COUNTED, Times, length, times_of
@@ -95,7 +95,7 @@ def _told_late(missed: list[dt.datetime], due: dt.datetime, moment: dt.datetime,
 
 def _missed(missed: list[dt.datetime]) -> str:
     if len(missed) == 1:
-        return f"One due time, {missed[0]:%Y-%m-%d %H:%M} UTC, was missed"
+        return f"One due time, {words.moment(missed[0])}, was missed"
     number = f"{len(missed):,}" if len(missed) < MOST_COUNTED else f"More than {MOST_COUNTED:,}"
     return (
         f"{number} due times, from {missed[0]:%Y-%m-%d %H:%M} to {missed[-1]:%Y-%m-%d %H:%M} UTC, were missed"
@@ -105,7 +105,7 @@ def _missed(missed: list[dt.datetime]) -> str:
 def _fire(schedule: Schedule, due: dt.datetime, sentence: str) -> Firing:
     before = _still_running(schedule) if schedule.skip_if_running else None
     if before is not None:
-        said = f"Job {before.job_id} of {before.due_at:%Y-%m-%d %H:%M} UTC was still running. {sentence}"
+        said = f"Job {before.job_id} of {words.moment(before.due_at)} was still running. {sentence}"
         return _record(schedule, due, _Outcome.RUNNING, said.strip())
     key = f"schedule:{schedule.pk}:{due.isoformat(timespec='seconds')}"
     try:
@@ -176,7 +176,7 @@ def _tell_barren(firing: Firing) -> bool:
         WITHOUT_DATA,
         Event.Severity.WARNING,
         subject=f"schedule {firing.schedule.name}",
-        sentence=f"The schedule {firing.schedule.name}, due {firing.due_at:%Y-%m-%d %H:%M} UTC, yielded no "
+        sentence=f"The schedule {firing.schedule.name}, due {words.moment(firing.due_at)}, yielded no "
         f"data: every run of job {firing.job_id} ended without an accepted document.",
         dedupe_key=f"{WITHOUT_DATA}:{firing.pk}",
         payload={"schedule": firing.schedule_id, "job": firing.job_id},
@@ -222,13 +222,13 @@ def pause(schedule: Schedule, user: User | None) -> bool:
 @transaction.atomic
 def resume(schedule: Schedule, user: User | None) -> bool:
     """Due again from now on; times that passed in between were not missed. False if it was not paused."""
-    following = times(schedule).next_due(now())
-    changed = Schedule.objects.filter(pk=schedule.pk, paused_at__isnull=False).update(
-        paused_at=None, next_due=following
-    )
-    if changed:
-        audit.record(user, "resume_schedule", f"schedule {schedule.name}")
-    return bool(changed)
+    schedule = Schedule.objects.select_for_update().get(pk=schedule.pk)
+    if schedule.paused_at is None:
+        return False
+    schedule.paused_at, schedule.next_due = None, times(schedule).next_due(now())
+    schedule.save(update_fields=["paused_at", "next_due"])
+    audit.record(user, "resume_schedule", f"schedule {schedule.name}")
+    return True
 
 
 @transaction.atomic
@@ -249,6 +249,7 @@ def run_now(schedule: Schedule, user: User | None) -> Firing:
 @transaction.atomic
 def delete(schedule: Schedule, user: User) -> None:
     """Raises ValidationError for one that has fired: its history is worth more than a short list."""
+    schedule = Schedule.objects.select_for_update().get(pk=schedule.pk)  # so that it cannot fire meanwhile
     if schedule.firings.exists():
         raise ValidationError(
             f"{schedule.name} has fired before, and its history stays: pause it instead of deleting it."

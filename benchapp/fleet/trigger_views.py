@@ -13,10 +13,10 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from benchapp.fleet import asks, offers, plan_words, planning
+from benchapp.fleet import asks, offers, plan_words, planning, words
 from benchapp.fleet.trigger_forms import TriggerForm
-from benchapp.people.models import Role, User
-from benchapp.people.permissions import acting, needs
+from benchapp.people.models import Role
+from benchapp.people.permissions import acting, may, needs
 from benchapp.runs.actions import Asked
 from benchapp.runs.again import words_of
 from benchapp.runs.models import Job
@@ -43,7 +43,7 @@ def _context(request: HttpRequest, data: QueryDict) -> dict[str, Any]:
     form = TriggerForm(data, machines)
     context: dict[str, Any] = {
         "form": form,
-        "may_ask": isinstance(request.user, User) and request.user.may(Role.OPERATOR),
+        "may_ask": may(request, Role.OPERATOR),
     }
     if form.ask is None:
         return context
@@ -92,8 +92,8 @@ def _tell(request: HttpRequest, asked: Asked) -> None:
         messages.info(request, "This was asked for before: nothing new is done.")
         return
     joined = len(asked.runs) - new
-    said = f"Asked for: {plan_words.count(new, 'run')} of job {asked.job.pk}."
+    said = f"Asked for: {words.count(new, 'run')} of job {asked.job.pk}."
     if joined:
         others = ", ".join(f"run {run.pk}" for run, created in asked.runs if not created)
-        said += f" {plan_words.count(joined, 'equal run')} under way joined: {others[:200]}."
+        said += f" {words.count(joined, 'equal run')} under way joined: {others[:200]}."
     messages.success(request, said)

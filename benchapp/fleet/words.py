@@ -85,6 +85,11 @@ def listed(things: Sequence[object]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def count(number: int, noun: str) -> str:
+    """ "1 run", "1,200 runs"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def moment(at: dt.datetime) -> str:
     return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
 

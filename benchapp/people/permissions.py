@@ -24,6 +24,11 @@ def acting(request: HttpRequest) -> User:
     return request.user
 
 
+def may(request: HttpRequest, role: Role) -> bool:
+    """Whether whoever looks would pass `needs(role)`: pages show no button that ends in a refusal."""
+    return isinstance(request.user, User) and request.user.may(role)
+
+
 def needs(role: Role, *, in_person: bool = False) -> Callable[[View[P]], View[P]]:
     """Only for `role` and stronger ones; with `in_person`, not for tokens, however strong.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Min, Q
+from django.db.models import Min, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from benchapp.catalog.digests import digest, environment_name
@@ -93,10 +93,10 @@ def request_job(
         made = Job.objects.filter(key=key).first()
         if made is not None:
             return Asked(made, [(run, False) for run in made.runs.order_by("pk")], False)
-    identities = {_identity(request): request for request in requests}
-    requests = list(identities.values())
-    for identity in sorted(identities):  # in one order, so that two jobs never wait for each other
-        lock(f"request:{identity}")
+    distinct = {identity(request): request for request in requests}
+    requests = list(distinct.values())
+    for each in sorted(distinct):  # in one order, so that two jobs never wait for each other
+        lock(f"request:{each}")
     recipes = {
         name: _recipe(versions)
         for name, versions in {digest(r.versions): r.versions for r in requests}.items()
@@ -117,8 +117,10 @@ def request_job(
             Run.objects.filter(pk=same.pk, priority__lt=priority).update(priority=priority)
             runs.append((same, False))
             continue
-        turn = turns.get(request.queue, _first_turn(request.queue))
-        turns[request.queue] = turn + 1
+        if request.queue not in turns:
+            turns[request.queue] = _first_turn(request.queue)
+        turn = turns[request.queue]
+        turns[request.queue] += 1
         run = Run.objects.create(
             job=job,
             kind=request.kind,
@@ -149,14 +151,16 @@ def request_run(
     return asked.runs[0]
 
 
-def _identity(request: Request) -> str:
+def identity(run: Request | Run) -> str:
+    """What two runs that do the very same have in common. Of a Run it needs `recipe`."""
+    versions = run.versions if isinstance(run, Request) else run.recipe.versions
     return digest(
         {
-            "kind": request.kind,
-            "versions": request.versions,
-            "params": request.params,
-            "queue": request.queue,
-            "gpus": list(request.gpus),
+            "kind": run.kind,
+            "versions": versions,
+            "params": run.params,
+            "queue": run.queue,
+            "gpus": list(run.gpus),
         }
     )
 
@@ -290,10 +294,16 @@ def _postgres_listened() -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def _silent_runs() -> QuerySet[Run]:
+    silent = Now() - dt.timedelta(seconds=settings.HEARTBEAT_TIMEOUT_S)
+    return Run.objects.filter(state=State.RUNNING, heartbeat_at__lt=silent)
+
+
 @transaction.atomic
 def _take_up_again(run_id: int, reason: str) -> bool:
     """Queue a run whose heart stopped; end it if cancelled or lost too often. True if queued."""
-    if not Run.objects.select_for_update(skip_locked=True).filter(pk=run_id).exists():
+    # looked at again under its lock: another sweep may have queued it, and a worker be at it since
+    if not _silent_runs().select_for_update(skip_locked=True).filter(pk=run_id).exists():
         return False  # somebody is at it, perhaps its worker; a host's open transaction holds up no sweep
     with connection.cursor() as cursor:
         cursor.execute("SELECT worker.take_up_again(%s, %s, %s)", [run_id, reason, settings.MAX_ATTEMPTS])
@@ -305,15 +315,14 @@ def sweep() -> int:
 
     Returns how many runs were queued again.
     """
-    silent = Now() - dt.timedelta(seconds=settings.HEARTBEAT_TIMEOUT_S)
-    lost = Run.objects.filter(state=State.RUNNING, heartbeat_at__lt=silent)
     reason = f"no heartbeat for {settings.HEARTBEAT_TIMEOUT_S} s"
     requeued = 0
-    for run_id in lost.values_list("pk", flat=True) if _postgres_listened() else ():
+    for run_id in _silent_runs().values_list("pk", flat=True) if _postgres_listened() else ():
         requeued += _take_up_again(run_id, reason)
-    tell_ended()
+    silent = Now() - dt.timedelta(seconds=settings.HEARTBEAT_TIMEOUT_S)
     waiting = Document.objects.filter(state=Document.State.RECEIVED, received_at__lt=silent)
     for document_id in waiting.values_list("pk", flat=True)[:100]:
         broker.ask_ingest(document_id)
     broker.wake(Run.objects.filter(RUNNABLE).values_list("queue", flat=True).distinct())
+    tell_ended()  # last: a listener that fails must not keep work from the queues
     return requeued

@@ -169,6 +169,8 @@ BEGIN
         WHERE id = p_run;
     ELSIF p_outcome = 'built' AND mine.kind = 'build' THEN
         UPDATE runs_run SET state = 'done', finished_at = now() WHERE id = p_run;
+    ELSIF mine.cancel_requested_at IS NOT NULL THEN  -- put back, and nobody wants it any more
+        UPDATE runs_run SET state = 'cancelled', finished_at = now() WHERE id = p_run;
     ELSE
         UPDATE runs_run SET state = 'queued' WHERE id = p_run;
     END IF;

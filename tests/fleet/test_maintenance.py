@@ -41,6 +41,13 @@ def ask(queue: str = queues.gpu_arch("sm120")) -> Run:
     return request_run(request, user=None, source=Job.Source.COMMAND)[0]
 
 
+def test_a_window_that_ended_by_itself_is_not_ended_again(olga: User):
+    past = timezone.now() - dt.timedelta(hours=1)
+    row = Maintenance.objects.create(gpu=GPU, reason="a fan", starts_at=past, ends_at=past)
+    assert actions.lift(row.pk, user=olga) is None
+    assert not AuditEntry.objects.filter(action="end_maintenance").exists()
+
+
 def begin() -> None:
     """A minute passes; in a test's transaction time stands still for a worker that claims."""
     Maintenance.objects.update(starts_at=F("starts_at") - dt.timedelta(minutes=1))

@@ -185,6 +185,23 @@ def test_a_run_that_beats_is_left_alone():
     assert state(run) == State.RUNNING
 
 
+def test_two_sweeps_at_once_lose_one_attempt_and_not_the_next_one_too(monkeypatch: pytest.MonkeyPatch):
+    take_up = actions._take_up_again
+
+    def late(run_id: int, reason: str) -> bool:
+        """The other sweep was first, and a worker is at the run already."""
+        assert take_up(run_id, reason)
+        claimed("new")
+        return take_up(run_id, reason)
+
+    monkeypatch.setattr(actions, "_take_up_again", late)
+    ask()
+    run = claimed("old")
+    silence(run)
+    assert actions.sweep() == 0
+    assert work.beat(run.pk, 2) is Beat.CONTINUE
+
+
 def test_nobody_is_called_silent_before_postgres_has_listened_long_enough(settings: Any):
     settings.HEARTBEAT_TIMEOUT_S = 10**6
     run = ask()
@@ -210,6 +227,14 @@ def test_a_worker_that_stops_in_good_order_costs_no_attempt():
     for _ in range(5):
         work.put_back(run.pk, claimed().attempt)
     assert state(run) == State.QUEUED
+
+
+def test_a_run_that_was_cancelled_is_not_put_back():
+    run = ask()
+    attempt = claimed().attempt
+    actions.cancel(run, User.objects.create_user("op", role="operator"))
+    work.put_back(run.pk, attempt)
+    assert state(run) == State.CANCELLED
 
 
 def test_a_worker_started_anew_gives_up_what_its_earlier_life_held():
