@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchapp.catalog.digests import recipe_words
 from benchapp.runs.work import Claim
 from workers import child, environments, lease
-from workers.commands import child_environment, named
+from workers.commands import child_environment
 from workers.failure import Failure
 from workers.ticker import Ticker
 
@@ -23,7 +24,7 @@ def build(run: Claim, folder: Path, ticker: Ticker) -> None:
         command = environments.build_command(root, run.versions)
     except environments.RecipeError as error:
         raise Failure("bad_recipe", str(error)) from None
-    what = f"the environment of {named(run.versions)}"
+    what = f"the environment of {recipe_words(run.versions)}"
     try:
         with lease.cores(
             alone=False, waiting=lambda: ticker.say("waiting for the cores: a measurement has them")

@@ -42,11 +42,6 @@ def _option(name: str, value: Any) -> tuple[str, ...]:
     return () if value is None else (name, f"{float(value):g}")
 
 
-def named(versions: dict[str, str]) -> str:
-    """A recipe in words: "torch 2.13.0"."""
-    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-
-
 def child_environment(folder: Path, gpus: tuple[str, ...] = ()) -> dict[str, str]:
     """Variables of a child beside those passed on. It sees the GPUs that it was given, and no other."""
     return {

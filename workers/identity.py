@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from benchapp.runs import queues
 from benchapp.settings.secret import lasting_secret
 
 _ROLE = re.compile(r"[a-z]{1,16}")
@@ -34,7 +35,7 @@ class Identity:
     @property
     def label(self) -> str:
         """What tells the workers of one installation apart."""
-        return f"{self.role}-{self.gpu.partition('-')[2][:8]}" if self.gpu else self.role
+        return queues.worker_label(self.role, self.gpu)
 
     @property
     def name(self) -> str:

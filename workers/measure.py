@@ -11,11 +11,11 @@ from pathlib import Path
 
 from django.conf import settings
 
-from benchapp.catalog.digests import environment_name
+from benchapp.catalog.digests import environment_name, recipe_words
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim, Lease
 from workers import candidates, child, environments, foreign, lease, postgres
-from workers.commands import child_environment, gemm_arguments, named, survey_arguments
+from workers.commands import child_environment, gemm_arguments, survey_arguments
 from workers.failure import Failure
 from workers.identity import Identity
 from workers.ticker import CancelledError, EndedError, GoneError, Ticker
@@ -101,7 +101,7 @@ def _environment(run: Claim) -> Iterator[tuple[Path, int]]:
                 raise GoneError from None
             raise Failure(
                 "environment",
-                f"The environment of {named(run.versions)} is not there; ask for the run again.",
+                f"The environment of {recipe_words(run.versions)} is not there; ask for the run again.",
             ) from None
         yield environments.python_of(environment), descriptor
 

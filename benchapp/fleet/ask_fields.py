@@ -28,7 +28,6 @@ FOREIGN = ("refuse", "flag")
 #: The word for whatever release is newest when the work is asked for.
 NEWEST = "newest"
 MOST_RUNS = 200
-MOST_CASES = 200
 MOST_GPUS = 16
 TIME_LIMITS_S = (10, 2 * 24 * 3600)
 #: Longest word of an ask: a gang of many GPUs.

@@ -114,7 +114,7 @@ def _host(
     for gpu in gpus:
         if gpu.installation_id != installation.pk:
             continue
-        worker = f"gpu-{gpu.uuid.partition('-')[2][:8]}@{place}"
+        worker = f"{queues.worker_label('gpu', gpu.uuid)}@{place}"
         running = by_place.get(f"{gpu.uuid}@{host}", []) + by_place.get(worker, [])
         of_gpu = maintenance.holding(held, host=host, uuids=[gpu.uuid])
         own, *shared = [

@@ -14,9 +14,8 @@ from benchapp.catalog.versions import version_order
 from benchapp.fleet import asks, candidates, releases, schedule_queries
 from benchapp.fleet.candidate_forms import CandidateForm, SurveyForm
 from benchapp.fleet.models import Candidate, WatchedRelease
-from benchapp.fleet.schedule_views import may_ask
 from benchapp.people.models import Role
-from benchapp.people.permissions import acting, needs
+from benchapp.people.permissions import acting, may, needs
 from benchapp.runs.models import Job
 from benchapp.tiles.models import Listing
 
@@ -63,7 +62,7 @@ def _candidates(request: HttpRequest, form: CandidateForm, status: int = 200) ->
         "rows": [(row, surveyed.get(row.version, [])) for row in rows],
         "form": form,
         "survey": SurveyForm(),
-        "may_ask": may_ask(request),
+        "may_ask": may(request, Role.OPERATOR),
         "limit": candidates.LIMIT_BYTES,
     }
     return render(request, "fleet/candidates.html", context, status=status)

@@ -16,7 +16,7 @@ from django.utils import timezone
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
 from benchapp.catalog.locks import lock
-from benchapp.fleet import asks
+from benchapp.fleet import asks, words
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Gpu, WatchedRelease
 from benchapp.fleet.schedule_queries import JobState, job_states
@@ -167,7 +167,7 @@ def _note(fault: str) -> None:
     elif away is None:
         _event(_AWAY, Event.Severity.INFO, fault, _last())
     elif timezone.now() - away.at >= PATIENCE:
-        said = f"No new release can be seen since {away.at:%Y-%m-%d %H:%M} UTC. {fault}"
+        said = f"No new release can be seen since {words.moment(away.at)}. {fault}"
         _event(_SILENT, Event.Severity.WARNING, said, away)
 
 

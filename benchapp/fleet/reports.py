@@ -149,7 +149,7 @@ def _of_host(
     host = report.host
     happened = differences.of_host(found.facts if found else {}, report, has_gpus=has_gpus)
     if found is None:
-        gpus = f"{len(report.gpus)} GPU{'' if len(report.gpus) == 1 else 's'}"
+        gpus = words.count(len(report.gpus), "GPU")
         happened.append(
             Happening(
                 "host_new", differences.INFO, host, f"{host} reports for the first time, with {gpus}.", ""

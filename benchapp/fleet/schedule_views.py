@@ -16,15 +16,11 @@ from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Firing, Schedule
 from benchapp.fleet.schedule_forms import ScheduleForm, link_of
 from benchapp.fleet.schedule_times import cron_in_words
-from benchapp.people.models import Role, User
-from benchapp.people.permissions import acting, needs
+from benchapp.people.models import Role
+from benchapp.people.permissions import acting, may, needs
 
 FIRINGS_A_PAGE = 50
 EXAMPLES = ("0 3 * * *", "30 */6 * * *", "0 22 * * 1-5", "0 6 * * SUN", "0 6 1 * *", "0 6 * * MON#1")
-
-
-def may_ask(request: HttpRequest) -> bool:
-    return isinstance(request.user, User) and request.user.may(Role.OPERATOR)
 
 
 @require_safe
@@ -34,7 +30,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "rows": rows,
         "paused": sum(row.schedule.paused_at is not None for row in rows),
         "next": min((row.upcoming[0].at for row in rows if row.upcoming), default=None),
-        "may_ask": may_ask(request),
+        "may_ask": may(request, Role.OPERATOR),
     }
     return render(request, "fleet/schedules.html", context)
 
@@ -92,7 +88,7 @@ def detail(request: HttpRequest, schedule_id: int) -> HttpResponse:
         "page": page,
         "firings": [schedule_queries.fired(firing, states) for firing in firings],
         "outcomes": schedule_queries.outcomes(schedule),
-        "may_ask": may_ask(request),
+        "may_ask": may(request, Role.OPERATOR),
     }
     return render(request, "fleet/schedules_detail.html", context)
 

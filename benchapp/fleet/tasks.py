@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from benchapp.fleet import (
-    builds,
-    reports,
-    schedule_tasks,  # noqa: F401  (registers)
-)
+from benchapp.fleet import builds, releases, reports, schedules
 from benchapp.fleet.work import REPORTS_TASK
 
 
@@ -21,3 +17,13 @@ def take_reports() -> None:
 @shared_task(name=builds.TASK)  # type: ignore[untyped-decorator,unused-ignore]
 def ask_for_builds() -> None:
     builds.ask_for_builds()
+
+
+@shared_task(name="fleet.tick")  # type: ignore[untyped-decorator,unused-ignore]
+def tick() -> None:
+    schedules.tick()
+
+
+@shared_task(name="fleet.watch_releases")  # type: ignore[untyped-decorator,unused-ignore]
+def watch_releases() -> None:
+    releases.watch()

@@ -13,13 +13,13 @@ from benchapp.fleet import asks, offers
 from benchapp.fleet.ask_fields import EXPLORED, FOREIGN, NEWEST, WHAT
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.words import gpu_name
+from benchapp.tiles.queries import FIRST_ARCH
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
 #: Releases offered at first sight; older ones unfold.
 FIRST_VERSIONS = 8
-FIRST_ARCH = "sm120"
 FIRST_SUITE = "cpu-smoke"
 #: Values of an address that nothing offers, shown so that they can be taken away.
 MOST_STRANGE = 20

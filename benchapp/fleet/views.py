@@ -15,7 +15,7 @@ from benchapp.fleet.forms import MaintenanceForm
 from benchapp.fleet.models import Installation
 from benchapp.fleet.waiting import place_names
 from benchapp.people.models import Role
-from benchapp.people.permissions import acting, needs
+from benchapp.people.permissions import acting, may, needs
 
 POLL_S = 10
 #: With more hosts than this only those that need a look are shown with all their GPUs.
@@ -28,17 +28,17 @@ def _fleet(request: HttpRequest) -> dict[str, Any]:
     hosts = [row for row in fleet.hosts if row.installation.host == chosen] if chosen else fleet.hosts
     many = not chosen and len(hosts) > HOSTS_IN_FULL
     in_full = [row for row in hosts if row.troubles][:HOSTS_IN_FULL] if many else hosts
-    may = request.user.is_authenticated and request.user.may(Role.OPERATOR)
+    may_operate = may(request, Role.OPERATOR)
     return {
         "fleet": fleet,
         "chosen": chosen,
         "hosts": hosts,
         "many": many,
         "in_full": in_full,
-        "may_operate": may,
+        "may_operate": may_operate,
         "environments_shown": ":" if chosen else ":3",
         "poll_s": POLL_S,
-        "etag": f'"{fleet.etag.strip(chr(34))}-{int(may)}"',
+        "etag": f'"{fleet.etag.strip(chr(34))}-{int(may_operate)}"',
     }
 
 
@@ -72,8 +72,8 @@ def maintenance_page(request: HttpRequest) -> HttpResponse:
 def _maintenance(request: HttpRequest, form: MaintenanceForm, status: int = 200) -> HttpResponse:
     rows = list(maintenance.current_and_coming())
     names = place_names(rows)
-    may = request.user.is_authenticated and request.user.may(Role.OPERATOR)
-    context = {"form": form, "rows": [(row, names[row.pk]) for row in rows], "may_operate": may}
+    may_operate = may(request, Role.OPERATOR)
+    context = {"form": form, "rows": [(row, names[row.pk]) for row in rows], "may_operate": may_operate}
     return render(request, "fleet/maintenance.html", context, status=status)
 
 

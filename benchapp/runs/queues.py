@@ -1,4 +1,4 @@
-"""Names of the queues.
+"""Names of the queues, and of the workers that serve them.
 
 Each worker serves all that fit it, so work can be asked of one GPU, of any of a model or of an architecture.
 """
@@ -54,6 +54,11 @@ def of_cpu_worker(installation: str) -> tuple[str, ...]:
 
 def of_gpu_worker(uuid: str, model: str, arch: str) -> tuple[str, ...]:
     return (gpu(uuid), gpu_model(model), gpu_arch(arch))
+
+
+def worker_label(role: str, gpu: str = "") -> str:
+    """What tells the workers of one installation apart: build, gpu-1a2b3c4d (of a UUID)."""
+    return f"{role}-{gpu.partition('-')[2][:8]}" if gpu else role
 
 
 def describe(queue: str) -> str:

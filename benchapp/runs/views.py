@@ -12,7 +12,7 @@ from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.people.models import Role
-from benchapp.people.permissions import acting, needs
+from benchapp.people.permissions import acting, may, needs
 from benchapp.runs import actions, again, queries, queues
 from benchapp.runs.forms import InvalidForm, RunFilters
 from benchapp.runs.models import Document, Job, Run, State
@@ -68,12 +68,8 @@ def _job(request: HttpRequest, job: Job) -> dict[str, Any]:
         "job_runs": sum(counts.values()),
         "job_counts": [(number, State(state).label) for state, number in sorted(counts.items())],
         "job_again": again.of_job(job),
-        "may_cancel_job": active > 0 and _may_operate(request),
+        "may_cancel_job": active > 0 and may(request, Role.OPERATOR),
     }
-
-
-def _may_operate(request: HttpRequest) -> bool:
-    return request.user.is_authenticated and request.user.may(Role.OPERATOR)
 
 
 def _progress(request: HttpRequest, run: Run) -> dict[str, Any]:
@@ -88,7 +84,7 @@ def _progress(request: HttpRequest, run: Run) -> dict[str, Any]:
         "tail": queries.TAIL,
         "ended": run.state in FINAL,
         "etag": queries.pulse(run, attempts, waits),
-        "may_cancel": run.state in (State.QUEUED, State.RUNNING) and _may_operate(request),
+        "may_cancel": run.state in (State.QUEUED, State.RUNNING) and may(request, Role.OPERATOR),
     }
 
 
@@ -112,7 +108,7 @@ def _detail(
         "again": again.of_run(run),
         "asked_of": queues.describe(run.queue),
         "usual_s": None if run.state in FINAL else queries.usual_s(run),
-        "may_mark": run.state in FINAL and _may_operate(request),
+        "may_mark": run.state in FINAL and may(request, Role.OPERATOR),
         "invalid_form": form or InvalidForm(),
         **_job(request, run.job),
     }

@@ -9,8 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from benchapp.people.models import Role, User
-from benchapp.people.permissions import acting, needs
+from benchapp.people.models import Role
+from benchapp.people.permissions import acting, may, needs
 from benchapp.runs import again
 from benchapp.runs.models import Job
 from benchapp.runs.requests import request_survey
@@ -82,7 +82,9 @@ def index(request: HttpRequest) -> HttpResponseBase:
         "failed": [run for run in failed if run.recipe.versions.get(queries.PACKAGE) not in page.surveyed][
             :MOST_NOTICES
         ],
-        "survey_form": SurveyForm(initial={"arch": page.selection.arch}) if _may_operate(request) else None,
+        "survey_form": SurveyForm(initial={"arch": page.selection.arch})
+        if may(request, Role.OPERATOR)
+        else None,
         "query": {name: form.querystring(format=name, view=None, cell=None) for name in ("csv", "json")},
         "without_cell": form.querystring(cell=None),
         "without_changes": form.querystring(cell=None, changes=None),
@@ -134,10 +136,6 @@ def _of_view(page: Page, *, only_changes: bool) -> dict[str, Any]:
         context["matrix"] = shown
         context["opened"] = page.opened(shown.telling)
     return context | below(page.selection, page.releases, page.focus)
-
-
-def _may_operate(request: HttpRequest) -> bool:
-    return isinstance(request.user, User) and request.user.may(Role.OPERATOR)
 
 
 @require_safe
