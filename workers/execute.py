@@ -16,7 +16,7 @@ from django.db import NotSupportedError, close_old_connections
 from benchapp.runs import work
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim, Lease
-from workers import builds, environments, identity, lease, measure, postgres, presence, spool
+from workers import builds, collect, environments, identity, lease, measure, postgres, presence, spool
 from workers.failure import Failure
 from workers.identity import Identity
 from workers.stopping import stopping
@@ -64,7 +64,7 @@ def _work(me: Identity) -> None:
     spool.flush(settings.HOME / "spool")
     if not _life.settled:
         work.release(me.name)
-        _sweep_folders(me.name)
+        collect.sweep_attempts(settings.HOME, me.name)  # a worker that was killed could not
         _life.settled = True
     while not stopping.is_set():
         if me.gpu and (why := presence.why_not(settings.HOME, me.gpu)):
@@ -74,16 +74,6 @@ def _work(me: Identity) -> None:
         if run is None:
             return
         execute(run, me)
-
-
-def _sweep_folders(worker: str) -> None:
-    """Remove the folders of attempts that are over; a worker that was killed could not."""
-    # listed first: what is claimed after the look at Postgres is not among them
-    folders = list((settings.HOME / "work").glob("*-*"))
-    running = work.under_way(worker)
-    for folder in folders:
-        if folder.name not in running:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def execute(run: Claim, me: Identity) -> None:

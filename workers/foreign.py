@@ -41,7 +41,7 @@ def wait_for_quiet(gpus: tuple[str, ...], params: dict[str, Any], say: Callable[
 
 
 def processes(gpu: str) -> list[dict[str, Any]]:
-    """What runs on a GPU: pid, name, memory_bytes. Empty where nobody can tell.
+    """What runs on a GPU: pid and name. Empty where nobody can tell.
 
     Asked in a process that lives as long as this one: the driver's library must never be loaded into a
     worker, and a new start for each run took longer than all else before its child.

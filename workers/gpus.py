@@ -1,9 +1,8 @@
 """This machine's GPUs, asked of NVML in a process that does nothing else.
 
-    python -m workers.gpus list              one JSON object: what `ask` returns
-    python -m workers.gpus processes UUID    one JSON list: who computes there, [{pid, name, memory_bytes}]
-    python -m workers.gpus watch             one object, with Xid errors, a line of standard input
-    python -m workers.gpus neighbours        for each UUID on standard input that list, or why it is not known
+    python -m workers.gpus list          one JSON object: what `ask` returns
+    python -m workers.gpus watch         one object, with Xid errors, a line of standard input
+    python -m workers.gpus neighbours    for each UUID on standard input who computes there, or why not known
 
 NVML must not be initialised in a process that forks, and may hang with a broken driver. So it is spoken to
 here alone, and whoever asks does not wait for ever.
@@ -41,17 +40,18 @@ def ask(patience_s: float = PATIENCE_S) -> dict[str, Any]:
     an entry of its own and names its `parent`. Raises nothing.
     """
     try:
-        return dict(json.loads(_run("list", patience_s=patience_s)))
+        listed = subprocess.run(
+            _command("list"),
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=patience_s,
+            check=True,
+        )
+        return dict(json.loads(listed.stdout))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return nothing(_why(error, patience_s))
-
-
-def processes(uuid: str, patience_s: float = PATIENCE_S) -> list[dict[str, Any]] | None:
-    """Who computes on a GPU now: [{pid, name, memory_bytes}]. None where NVML does not say."""
-    try:
-        return list(json.loads(_run("processes", uuid, patience_s=patience_s)))
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
 
 
 class _Child:
@@ -123,13 +123,13 @@ class Watch:
 
 
 class Neighbours:
-    """As `processes` again and again, without a start of Python each time."""
+    """Who computes on a GPU, asked again and again of one child: it starts once."""
 
     def __init__(self) -> None:
         self._child = _Child("neighbours")
 
     def of(self, uuid: str, patience_s: float = PATIENCE_S) -> list[dict[str, Any]]:
-        """Raises OSError, ValueError with the reason where NVML does not say."""
+        """[{pid, name, memory_bytes}]. Raises OSError, ValueError with the reason where NVML does not say."""
         answer = self._child.ask(uuid, patience_s)
         if not isinstance(answer, list):
             self._child.close()  # a new NVML may know
@@ -140,20 +140,8 @@ class Neighbours:
         self._child.close()
 
 
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "workers.gpus", *arguments]
-
-
-def _run(*arguments: str, patience_s: float) -> str:
-    return subprocess.run(
-        _command(*arguments),
-        cwd=REPOSITORY,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=patience_s,
-        check=True,
-    ).stdout
+def _command(what: str) -> list[str]:
+    return [sys.executable, "-m", "workers.gpus", what]
 
 
 def _why(error: Exception, patience_s: float) -> str:
@@ -169,16 +157,6 @@ def _list() -> dict[str, Any]:
         return nothing("") | nvml.Reader().look()
     except nvml.UnavailableError as error:
         return nothing(str(error))
-
-
-def _processes(uuid: str) -> list[dict[str, Any]]:
-    """Ends this process with a sentence where NVML does not say."""
-    from workers import nvml
-
-    try:
-        return nvml.Reader().processes(uuid)
-    except nvml.UnavailableError as error:
-        sys.exit(str(error))
 
 
 def _neighbours() -> None:
@@ -221,7 +199,6 @@ def main() -> int:
     )
     what = parser.add_subparsers(dest="what", required=True)
     what.add_parser("list", help="all GPUs, as one JSON object")
-    what.add_parser("processes", help="who computes on a GPU, as JSON").add_argument("uuid")
     what.add_parser("watch", help="the same object for each line of standard input, with Xid errors")
     what.add_parser("neighbours", help="who computes on each GPU named on standard input")
     options = parser.parse_args()
@@ -229,7 +206,7 @@ def main() -> int:
         with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
             _watch() if options.what == "watch" else _neighbours()
     else:
-        print(json.dumps(_list() if options.what == "list" else _processes(options.uuid)))
+        print(json.dumps(_list()))
     return 0
 
 

@@ -145,6 +145,11 @@ def cores(*, alone: bool, waiting: Callable[[], None]) -> Iterator[int]:
         os.close(descriptor)
 
 
+def file_of(uuid: str) -> Path:
+    """Whose lock is the lease of a GPU. Raises Failure."""
+    return folder() / f"gpu-{uuid.replace('/', '_')}"
+
+
 @contextlib.contextmanager
 def gpus(uuids: Iterable[str], note: str, waiting: Callable[[str, str], None]) -> Iterator[tuple[int, ...]]:
     """Hold GPUs by UUID, each alone. All take them in the order of their names, so no two wait in a ring.
@@ -156,7 +161,7 @@ def gpus(uuids: Iterable[str], note: str, waiting: Callable[[str, str], None]) -
     with contextlib.ExitStack() as stack:
         held = []
         for uuid in sorted(uuids):
-            path = folder() / f"gpu-{uuid.replace('/', '_')}"
+            path = file_of(uuid)
             with _flock(path.with_name(path.name + ".next"), lambda uuid=uuid: waiting(uuid, holder(uuid))):  # type: ignore[misc]
                 held.append(stack.enter_context(_flock(path, lambda uuid=uuid: waiting(uuid, holder(uuid)))))  # type: ignore[misc]
             with contextlib.suppress(OSError):  # a full disk: the lease holds without a note
@@ -202,7 +207,7 @@ def holding_pid(uuid: str) -> int:
 
 def _noted(uuid: str) -> dict[str, Any]:
     try:
-        descriptor = _open_shared(folder() / f"gpu-{uuid.replace('/', '_')}")
+        descriptor = _open_shared(file_of(uuid))
         try:
             told = json.loads(os.pread(descriptor, NOTE_BYTES, 0))
         finally:

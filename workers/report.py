@@ -113,7 +113,7 @@ def ancestry(pid: int) -> Collection[int]:
 def holder(uuid: str) -> str:
     """Who holds a GPU's lease now, by its own word; "" where nobody does."""
     try:
-        descriptor = os.open(lease.folder() / f"gpu-{uuid.replace('/', '_')}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(lease.file_of(uuid), os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, Failure):
         return ""
     try:

@@ -47,7 +47,6 @@ def test_a_gpu_is_described(nvml):
     (process,) = one["processes"]
     assert (process["pid"], process["memory_bytes"]) == (os.getpid(), 7)
     assert process["name"], "a process of this machine has a name"
-    assert gpus.processes(FIRST) == one["processes"]
 
 
 def test_its_configuration_is_what_a_document_says(nvml):
@@ -87,17 +86,15 @@ def test_a_lost_gpu_is_named_and_the_others_are_described(nvml):
     found = gpus.ask()
     assert [each["uuid"] for each in found["gpus"]] == [SECOND]
     assert [each["index"] for each in found["lost"]] == [0]
-    assert gpus.processes(FIRST) is None
 
 
 @pytest.mark.parametrize("uuid", [FIRST, "GPU-ffffffff"], ids=["lost", "unknown"])
 def test_a_gpu_that_cannot_say_who_uses_it_is_a_sentence(nvml, uuid):
     nvml(gpu(0, lost=True))
-    asked = [sys.executable, "-m", "workers.gpus", "processes", uuid]
-    done = subprocess.run(asked, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"GPU {uuid} does not answer: ")
-    assert done.stderr.count("\n") == 1
+    neighbours = gpus.Neighbours()
+    with pytest.raises(ValueError, match=rf"\AGPU {uuid} does not answer: [^\n]+\Z"):
+        neighbours.of(uuid)
+    neighbours.close()
 
 
 def test_no_driver_is_a_sentence(nvml, monkeypatch):
