@@ -46,7 +46,8 @@ def run(stand: Stand) -> Iterator[Result]:
             chaos.tend()
             if size.rounds is None and load.done_share > ENOUGH:
                 chaos.finish()
-            _step(place, load, more=not chaos.over)
+            # what is planned to be done once needs somebody to do it to
+            _step(place, load, more=size.rounds is not None and not chaos.over)
         chaos.finish()
         took = time.monotonic() - began
         while not load.settled and not _stuck(load, size.patience_s):
