@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from benchapp.catalog.models import Target
+from benchapp.catalog.versions import is_candidate
 from benchapp.fleet import ask_fields, offers
 from benchapp.fleet.ask_fields import NEWEST, WHAT, case_of
 from benchapp.fleet.words import count, listed, short
@@ -108,7 +109,7 @@ def check(ask: Ask, machines: offers.Machines | None = None) -> None:
             faults["versions"] = (
                 f"No release of {ask.package} is known here yet; expected a version by number."
             )
-        if offers.is_candidate(version) and version not in offers.candidates(ask.package):
+        if is_candidate(version) and version not in offers.candidates(ask.package):
             faults["versions"] = f"{version} is not registered here as a candidate of {ask.package}."
     if ask.what == "gemm" and any(target != "cpu" for target in ask.targets):
         machines = machines or offers.Machines.read()
@@ -126,7 +127,7 @@ def _missing(target: str, machines: offers.Machines) -> str:
     unknown = next((uuid for uuid in uuids if uuid not in machines.by_uuid), None)
     if unknown is not None:
         return f"{unknown} is no GPU that has reported here; expected {_some(machines.by_uuid)}."
-    if kind == "gang" and not set.intersection(*(machines.hosts_of(uuid) for uuid in uuids)):
+    if kind == "gang" and not set.intersection(*(machines.seen_by(uuid) for uuid in uuids)):
         return f"{describe(target)}: the GPUs of a gang must be in one host, and no host has all of these."
     here: dict[str, Iterable[str]] = {
         "cpu": machines.hosts, "model": machines.models, "gpuarch": machines.archs,
@@ -178,7 +179,7 @@ def _request(ask: Ask, version: str, target: str) -> Request:
         request = requests.exploration(version, which, rescue=ask.what == "rescue")
     else:
         request = requests.survey(version, which, tier="full" if ask.what == "full" else "types")
-    if offers.is_candidate(version):
+    if is_candidate(version):
         wheel = {"candidate": offers.candidate_digest(ask.package, version)}
         request = dataclasses.replace(request, params=request.params | wheel)
     return dataclasses.replace(request, time_limit_s=ask.time_limit_s)

@@ -12,7 +12,7 @@ from benchapp.catalog.models import Release, Stack
 from benchapp.catalog.versions import version_order
 from benchapp.fleet.models import Candidate, Gpu, Installation, WatchedRelease
 from benchapp.runs import queues
-from benchapp.runs.requests import CANDIDATE, CPU_TORCH
+from benchapp.runs.requests import CPU_TORCH
 from workers.bench.tiles.versions import normalised_or_none
 
 #: What recipes call a package → what the index calls it.
@@ -41,10 +41,6 @@ def candidate_digest(package: str, version: str) -> str:
     """The SHA-256 of a registered candidate's wheel."""
     found = Candidate.objects.filter(package=package, version=version)
     return found.values_list("sha256", flat=True).get()
-
-
-def is_candidate(version: str) -> bool:
-    return f"+{CANDIDATE}" in version
 
 
 def newest(package: str) -> str | None:
@@ -86,6 +82,6 @@ class Machines:
         """Installation → host."""
         return {installation.key: installation.host for installation in self.installations}
 
-    def hosts_of(self, uuid: str) -> set[str]:
+    def seen_by(self, uuid: str) -> set[str]:
         """Installations that see a GPU."""
         return {gpu.installation.key for gpu in self.gpus if gpu.uuid == uuid}

@@ -11,9 +11,11 @@ from typing import Any
 from django.db.models import Count, F, Func, IntegerField
 
 from benchapp.catalog.digests import digest, environment_name, recipe_words
+from benchapp.catalog.versions import is_candidate
 from benchapp.fleet import asks, builds, maintenance, offers
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Installation
+from benchapp.fleet.waiting import name_of
 from benchapp.fleet.words import gpu_name, listed
 from benchapp.runs import queues
 from benchapp.runs.actions import PRIORITIES, Request, identity
@@ -216,7 +218,7 @@ def _warnings(
     """Why it may wait, or fail; one sentence each."""
     known = offers.releases(ask.package)
     for version in ask.versions:
-        if known and version not in known and not offers.is_candidate(version):
+        if known and version not in known and not is_candidate(version):
             yield f"{ask.package} {version} is not among the releases known here; the package index decides."
     maintained = _maintained(machines)
     for target, request in dict(wanted).items():
@@ -226,7 +228,7 @@ def _warnings(
 
 
 def _unserved(queue: str, machines: offers.Machines) -> str:
-    words = queues.describe(queue)
+    words = name_of(queue, machines.installations, machines.gpus)
     other = next((each for each in machines.installations if queue in each.queues and not each.silent), None)
     if other is not None and other.protocol != PROTOCOL:
         return f"The workers of {other.host} are of another version than Tilewatch: {words} will wait for it."
@@ -239,11 +241,12 @@ def _maintained(machines: offers.Machines) -> Any:
 
     def about(uuid: str) -> str:
         gpu = machines.by_uuid[uuid]
+        name = gpu_name(gpu.index, gpu.installation.host)
         kept = reasons.get(uuid) or reasons.get(gpu.installation.host)
         if kept:
-            return f"GPU {uuid} takes no new runs now: {kept.rstrip('.')}."
+            return f"{name} takes no new runs now: {kept.rstrip('.')}."
         if not gpu.present:
-            return f"GPU {uuid} did not answer in the newest report of {gpu.installation.host}."
+            return f"{name} did not answer in the newest report of its host."
         return ""
 
     def told(target: str) -> Iterable[str]:

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from packaging.version import InvalidVersion, Version
 
 from benchapp.catalog.models import Target
+from benchapp.catalog.versions import is_candidate
 from benchapp.people.models import User
 from benchapp.runs import queues
 from benchapp.runs.actions import Request, request_run
@@ -25,8 +26,6 @@ CPU_TORCH = "2.13.0"
 #: The CUDA major release that torch is built for, of GPU benchmarks.
 GPU_CUDA = "13"
 LONGEST_VERSION = 60
-#: What the local part of a candidate's version begins with: a wheel that was registered here.
-CANDIDATE = "candidate."
 #: Whole compiles that one exploration may ask for.
 MOST_FULL = 20
 #: Background work: a sweep over releases takes most of an hour, an exploration minutes, full compiles hours.
@@ -46,8 +45,7 @@ def clean_version(text: str, *, candidates: bool = False) -> str:
         version = Version(text)
     except InvalidVersion:
         raise refusal from None
-    candidate = candidates and (version.local or "").startswith(CANDIDATE)
-    if version.epoch or (version.local and not candidate):
+    if version.epoch or (version.local and not (candidates and is_candidate(str(version)))):
         raise ValidationError("Local versions (with a +) and epochs (with a !) are not on the package index.")
     return str(version)
 

@@ -128,10 +128,10 @@ def test_it_warns_that_nobody_serves_a_target():
 def test_it_warns_of_a_drained_gpu_and_of_one_that_does_not_answer():
     installation = host("boxa", "aaaaaaaa", "GPU-a0", "GPU-a1")
     Maintenance.objects.create(gpu="GPU-a0", reason="hot.")
-    assert "GPU GPU-a0 takes no new runs now: hot." in warnings(plan(gemm("gpu:GPU-a0")))
+    assert "GPU 0 of boxa takes no new runs now: hot." in warnings(plan(gemm("gpu:GPU-a0")))
     assert warnings(plan(gemm("gpu:GPU-a1"))) == "" == warnings(plan(gemm("gpuarch:sm90")))
     installation.gpus.filter(uuid="GPU-a1").update(present=False)
-    assert "GPU-a1 did not answer" in warnings(plan(gemm("gang:GPU-a0+GPU-a1")))
+    assert "GPU 1 of boxa did not answer" in warnings(plan(gemm("gang:GPU-a0+GPU-a1")))
     assert "Each of any nvidia-h200 is kept from work" in warnings(plan(gemm("model:nvidia-h200")))
     Maintenance.objects.create(host="boxa", reason="moving")
     assert "Host boxa takes no new runs now: moving." in warnings(plan(gemm("cpu:aaaaaaaa")))
