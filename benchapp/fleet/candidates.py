@@ -77,6 +77,8 @@ def survey(candidate: Candidate, arches: Sequence[str]) -> Ask:
 
 
 def _read(wheel: Path) -> bytes:
+    if not wheel.is_file() and wheel.exists():  # reading one of these may never end
+        raise BenchError("no_plain_file", f"{wheel} is a special file: expected a wheel or a folder.")
     size = wheel.stat().st_size
     if size > LIMIT_BYTES:
         raise BenchError(

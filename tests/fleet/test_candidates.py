@@ -114,6 +114,13 @@ def test_what_cannot_be_a_candidate_is_refused_by_field(wheel, repository, tmp_p
     assert not Candidate.objects.exists()
 
 
+def test_what_is_no_plain_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", Path("/dev/zero")):
+        with pytest.raises(ValidationError, match="special file"):
+            candidates.register(path, package="flashinfer", base="0.6.3", note="", user=None)
+
+
 def test_the_survey_bench_takes_a_candidate_from_its_file_only(wheel, tmp_path):
     candidate = register(wheel)
     cache = Cache(tmp_path / "cache")
