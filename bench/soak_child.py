@@ -59,7 +59,7 @@ def main(command: list[str]) -> int:
     if fault == "error":
         return 3
     if fault != "empty":
-        body = "{" if fault == "broken" else json.dumps(document(case, gpus, attempt, evidence))
+        body = f"{{{attempt}" if fault == "broken" else json.dumps(document(case, gpus, attempt, evidence))
         aside = Path(told["--out"] + ".part")
         aside.write_text(body)
         aside.replace(told["--out"])
