@@ -75,9 +75,10 @@ BEGIN
     FROM runs_run r
     WHERE r.state = 'queued' AND r.queue = ANY (p_queues)
       AND (r.environment = '' OR p_ready IS NULL OR r.environment = ANY (p_ready))
-      AND NOT EXISTS (
-          SELECT FROM runs_run before
-          WHERE before.id = r.waits_for_id AND before.state NOT IN ('done', 'failed', 'cancelled'))
+      -- a subquery by key, for a join would read all runs that ever were
+      AND coalesce((
+          SELECT before.state IN ('done', 'failed', 'cancelled') FROM runs_run before WHERE before.id = r.waits_for_id
+      ), true)
       AND NOT EXISTS (
           SELECT FROM runs_maintenance m
           WHERE (m.host = worker.host_of(p_worker) OR (m.gpu <> '' AND (m.gpu = p_gpu OR m.gpu = ANY (r.gpus))))
