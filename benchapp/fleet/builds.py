@@ -20,6 +20,8 @@ from benchapp.runs.models import Job, Run, State
 from benchapp.runs.states import ACTIVE
 
 TASK = "fleet.ask_for_builds"
+#: A build that ended so left no environment.
+FAILED = (State.FAILED, State.CANCELLED)
 #: Why a build was called off that nobody cancelled.
 NOT_NEEDED = "not_needed"
 
@@ -60,7 +62,7 @@ def _builds(recipes: Iterable[int]) -> _Builds:
             built=Max("finished_at", filter=Q(state=State.DONE)),
             failed=Max(
                 "finished_at",
-                filter=Q(state__in=[State.FAILED, State.CANCELLED]) & ~Q(failure_code=NOT_NEEDED),
+                filter=Q(state__in=FAILED) & ~Q(failure_code=NOT_NEEDED),
             ),
         )
     )
@@ -76,8 +78,8 @@ def _builds(recipes: Iterable[int]) -> _Builds:
 def ask_for_builds() -> int:
     """Ask for each environment that a queued run needs and a live host that could do the run lacks.
 
-    One that came to nothing is asked for again only for runs that were asked for since. Returns how many are
-    new. Those that no run waits for any more are called off.
+    One that came to nothing is asked for again only for runs that were asked for since; those before it that
+    nobody else can do fail. Returns how many are new. Those that no run waits for any more are called off.
     """
     _call_off()
     waiting = list(
@@ -91,15 +93,26 @@ def ask_for_builds() -> int:
         return 0
     builds = _builds(recipe for _, recipe, *_ in waiting)
     wanted: dict[tuple[Installation, int], int] = {}
+    hopeless: set[tuple[str, int]] = set()
     for installation in live():
+        build_queue = queues.build_of(installation.key)
         for queue, recipe, environment, priority, newest in waiting:
             if (
-                queue in installation.queues
-                and queues.build_of(installation.key) in installation.queues
-                and not builds.ready(installation, recipe, environment)
-                and not builds.came_to_nothing(installation, recipe, newest)
+                queue not in installation.queues
+                or build_queue not in installation.queues
+                or builds.ready(installation, recipe, environment)
             ):
+                continue
+            if builds.came_to_nothing(installation, recipe, newest):
+                hopeless.add((build_queue, recipe))
+            else:
                 wanted[installation, recipe] = max(priority, wanted.get((installation, recipe), priority))
+    for build_queue, recipe in sorted(hopeless):
+        # a run may have been committed while the build that failed was being told of
+        came_to_nothing = Run.objects.filter(kind=Run.Kind.BUILD, queue=build_queue, recipe=recipe)
+        after_build(
+            came_to_nothing.filter(state__in=FAILED).exclude(failure_code=NOT_NEEDED).latest("finished_at")
+        )
     recipes = Recipe.objects.in_bulk({recipe for _, recipe in wanted})
     asked = 0
     for (installation, recipe), priority in wanted.items():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Min, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
@@ -23,6 +24,8 @@ from benchapp.runs.latest import find_good_again
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.signals import run_ended, runs_asked
 from benchapp.runs.states import ACTIVE, FINAL, may_move
+
+logger = logging.getLogger(__name__)
 
 #: An attempt's log is kept up to this many characters; `worker_api.sql` cuts it.
 LOG_LIMIT = 1_000_000
@@ -246,20 +249,30 @@ def _tell(run: Run) -> None:
 
 
 def tell_ended() -> int:
-    """Tell listeners of runs that workers ended, which workers cannot do themselves; how many there were."""
-    told = 0
+    """Tell listeners of runs that workers ended, which workers cannot do themselves; how many there were.
+
+    A run whose listeners fail is tried again with the next call, and holds up no other.
+    """
+    told, failed = 0, 0
     while True:
-        with transaction.atomic():
-            run = (
-                Run.objects.select_for_update(skip_locked=True, of=("self",))
-                .filter(state__in=FINAL, told=False)
-                .order_by("pk")
-                .first()
-            )
-            if run is None:
-                return told
-            _tell(run)
-        told += 1
+        try:
+            with transaction.atomic():
+                run = (
+                    Run.objects.select_for_update(skip_locked=True, of=("self",))
+                    .filter(state__in=FINAL, told=False, pk__gt=failed)
+                    .order_by("pk")
+                    .first()
+                )
+                if run is None:
+                    return told
+                _tell(run)
+            told += 1
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            assert run is not None  # its listeners are what failed
+            logger.exception("run %s: its end could not be told", run.pk)
+            failed = run.pk
 
 
 def cancel_job(job: Job, user: User) -> int:

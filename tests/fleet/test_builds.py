@@ -238,3 +238,16 @@ def test_builds_that_no_run_waits_for_are_called_off_and_asked_for_again():
     builds.after_build(left[1])
     assert builds.ask_for_builds() == 1
     assert state_of(again)[0] == State.QUEUED
+
+
+def test_a_run_that_was_asked_for_while_the_build_failed_does_not_wait_for_ever():
+    take(report("boxa"))
+    ask()
+    builds.ask_for_builds()
+    build = build_of("boxa")
+    before = Run.objects.get(pk=build.pk).created_at
+    end(build, "No matching distribution found.")
+    late = ask(size=2)
+    Run.objects.filter(pk=late.pk).update(created_at=before)
+    assert builds.ask_for_builds() == 0
+    assert state_of(late)[:2] == (State.FAILED, "environment")

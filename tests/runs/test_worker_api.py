@@ -14,6 +14,7 @@ from django.utils import timezone
 from benchapp.runs import actions, work, worker_api
 from benchapp.runs.actions import Request
 from benchapp.runs.models import Attempt, Job, Maintenance, Run, State
+from benchapp.runs.signals import run_ended
 from benchapp.runs.states import MOVES
 from benchapp.runs.work import Lease
 from tests.ingest.documents import body, gemm
@@ -231,3 +232,22 @@ def test_a_document_beyond_the_limit_does_not_enter_the_inbox():
     with pytest.raises(IntegrityError, match=f"a document of {size} bytes is not taken"):
         told("deliver(%s, 1, convert_to(repeat('x', %s), 'UTF8'), NULL)", run.pk, size)
     assert Run.objects.get().state == State.RUNNING
+
+
+def test_a_listener_that_fails_holds_up_no_other_end(caplog: pytest.LogCaptureFixture):
+    first, second = ask(1), ask(2)
+
+    def broken(sender: type[Run], run: Run, **kwargs: Any) -> None:
+        if run.pk == first.pk:
+            raise RuntimeError("a listener of this test")
+
+    for run in (first, second):
+        work.claim([QUEUE], "w")
+        work.fail(run.pk, 1, "crashed", "It crashed.")
+    run_ended.connect(broken)
+    try:
+        assert actions.tell_ended() == 1
+    finally:
+        run_ended.disconnect(broken)
+    assert "its end could not be told" in caplog.text
+    assert actions.tell_ended() == 1
