@@ -5,6 +5,7 @@ Each worker serves all that fit it, so work can be asked of one GPU, of any of a
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 CONTROL = "control"
@@ -58,6 +59,8 @@ def of_gpu_worker(uuid: str, model: str, arch: str) -> tuple[str, ...]:
 
 def worker_label(role: str, gpu: str = "") -> str:
     """What tells the workers of one installation apart: build, gpu-1a2b3c4d (of a UUID)."""
+    if gpu.startswith("MIG-GPU-"):  # older drivers call parts of one GPU by its UUID and two numbers
+        return f"{role}-{hashlib.sha256(gpu.encode()).hexdigest()[:8]}"
     return f"{role}-{gpu.partition('-')[2][:8]}" if gpu else role
 
 
