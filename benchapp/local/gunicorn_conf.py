@@ -10,6 +10,8 @@ workers = 1
 threads = 8
 timeout = 120
 graceful_timeout = 3
+#: The address of a page holds all that is chosen on it, also a list of many cases.
+limit_request_line = 8190
 #: Gunicorn would listen for commands on a socket in the home folder.
 control_socket_disable = True
 if Path("/dev/shm").is_dir():  # noqa: S108 - heartbeats belong in memory, and the name is not guessed by others

@@ -215,6 +215,11 @@ BEGIN
             RETURN row_id;
         END IF;
     END IF;
+    IF target.state = 'running' AND target.attempt <> p_attempt THEN
+        -- a document from an attempt that was given up came first: the one under way has lost the race
+        UPDATE runs_attempt SET outcome = 'overtaken', ended_at = clock_timestamp()
+        WHERE run_id = p_run AND number = target.attempt AND outcome = '';
+    END IF;
     IF target.state IN ('queued', 'running', 'failed') THEN
         UPDATE runs_run SET state = 'delivered', failure_code = '', failure = '', told = false, heartbeat_at = now()
         WHERE id = p_run;

@@ -313,6 +313,7 @@ def test_the_first_of_two_attempts_to_deliver_wins_and_stops_the_other():
     claimed("second")
     ingest(work.deliver(run.pk, 1, body(gemm())))
     assert state(run) == State.DONE
+    assert run.attempts.get(number=2).outcome == "overtaken"
     assert work.beat(run.pk, 2) is Beat.LOST
     late = work.deliver(run.pk, 2, body(gemm(measurement(median=9e-3))))
     assert ingest(late).state == Document.State.SUPERSEDED
