@@ -91,7 +91,7 @@ BEGIN
     END IF;
     UPDATE runs_run SET
         state = 'running', attempt = attempt + 1, worker = left(p_worker, 120), heartbeat_at = now(),
-        started_at = coalesce(started_at, now()), progress_done = 0, progress_total = 0, progress_message = ''
+        started_at = now(), progress_done = 0, progress_total = 0, progress_message = ''
     WHERE id = found.id;
     INSERT INTO runs_attempt (run_id, number, worker, started_at, outcome, failure, log, gpus)
     VALUES (found.id, found.attempt + 1, left(p_worker, 120), now(), '', '', '', '{}');
@@ -173,7 +173,7 @@ BEGIN
     ELSIF mine.cancel_requested_at IS NOT NULL THEN  -- put back, and nobody wants it any more
         UPDATE runs_run SET state = 'cancelled', finished_at = now() WHERE id = p_run;
     ELSE
-        UPDATE runs_run SET state = 'queued' WHERE id = p_run;
+        UPDATE runs_run SET state = 'queued', started_at = NULL WHERE id = p_run;
     END IF;
     RETURN true;
 END $$;
@@ -221,7 +221,9 @@ BEGIN
         WHERE run_id = p_run AND number = target.attempt AND outcome = '';
     END IF;
     IF target.state IN ('queued', 'running', 'failed') THEN
-        UPDATE runs_run SET state = 'delivered', failure_code = '', failure = '', told = false, heartbeat_at = now()
+        UPDATE runs_run SET
+            state = 'delivered', failure_code = '', failure = '', told = false, heartbeat_at = now(),
+            started_at = (SELECT started_at FROM runs_attempt WHERE run_id = p_run AND number = p_attempt)
         WHERE id = p_run;
     END IF;
     PERFORM worker.close_attempt(p_run, p_attempt, 'delivered', '', p_lease);
@@ -251,7 +253,7 @@ BEGIN
                 'Its worker was lost in each of %s attempts, last %s: %s.', lost, mine.worker, p_reason)
         WHERE id = p_run;
     ELSE
-        UPDATE runs_run SET state = 'queued' WHERE id = p_run;
+        UPDATE runs_run SET state = 'queued', started_at = NULL WHERE id = p_run;
         RETURN true;
     END IF;
     RETURN false;

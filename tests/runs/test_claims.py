@@ -326,3 +326,17 @@ def test_a_refused_document_fails_its_run_with_the_fault():
     run.refresh_from_db()
     assert run.state == State.FAILED
     assert run.failure.startswith("The document it delivered was refused: schema_version: Field required")
+
+
+def test_the_time_that_a_run_took_is_that_of_its_last_attempt():
+    run = ask()
+    claimed()
+    run.refresh_from_db()
+    first = run.started_at
+    assert first is not None
+    work.put_back(run.pk, 1)
+    run.refresh_from_db()
+    assert run.started_at is None
+    claimed()
+    run.refresh_from_db()
+    assert run.started_at > first
