@@ -83,7 +83,7 @@ def open_page(browser: Browser, live_server) -> Iterator[OpenPage]:
     def open_(path: str, **options) -> Page:
         context = browser.new_context(**{"viewport": DESKTOP, "base_url": live_server.url, **options})
         context.set_default_timeout(10_000)
-        context.set_default_navigation_timeout(30_000)  # a page may be the first of its kind, on a busy machine
+        context.set_default_navigation_timeout(30_000)  # the first page of all, on a busy machine
         watch = Watch(context, urlsplit(live_server.url).netloc)
         opened.append((context, watch))
         page = context.new_page()
