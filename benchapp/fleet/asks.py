@@ -126,7 +126,7 @@ def _missing(target: str, machines: offers.Machines) -> str:
     uuids = which.split("+") if kind in ("gpu", "gang") else []
     unknown = next((uuid for uuid in uuids if uuid not in machines.by_uuid), None)
     if unknown is not None:
-        return f"{unknown} is no GPU that has reported here; expected {_some(machines.by_uuid)}."
+        return f"{unknown} is no GPU that has reported here{_expected(kind, machines.by_uuid)}."
     if kind == "gang" and not set.intersection(*(machines.seen_by(uuid) for uuid in uuids)):
         return f"{describe(target)}: the GPUs of a gang must be in one host, and no host has all of these."
     here: dict[str, Iterable[str]] = {
@@ -134,15 +134,17 @@ def _missing(target: str, machines: offers.Machines) -> str:
     }  # fmt: skip
     known = list(here.get(kind, ()))
     if which and kind in here and which not in known:
-        return f"{target} is not here; expected {_some(f'{kind}:{name}' for name in known)}."
+        return f"{target} is not here{_expected(kind, [f'{kind}:{name}' for name in known])}."
     return ""
 
 
-def _some(names: Any, most: int = 8) -> str:
+def _expected(kind: str, names: Iterable[str], most: int = 8) -> str:
+    """The end of a sentence that refuses a target of this kind; `names` are those that could be asked for."""
     listed = list(names)
     if not listed:
-        return "cpu: no GPU or host has reported yet"
-    return ", ".join(listed[:most]) + (f" or one of {len(listed) - most} more" if len(listed) > most else "")
+        return f": no {'host' if kind == 'cpu' else 'GPU'} has reported here yet; expected cpu"
+    more = f" or one of {len(listed) - most} more" if len(listed) > most else ""
+    return f"; expected {', '.join(listed[:most])}{more}"
 
 
 def resolved(ask: Ask, newest: str | None = None) -> Ask:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from benchapp.catalog.models import Target
 from benchapp.runs import queues
 from benchapp.runs.models import Job, Run
 from workers.bench.document import BenchError
@@ -15,6 +17,8 @@ from workers.bench.gemm.cases import from_params
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 
+#: How UUIDs of GPUs begin that nobody here has: what was measured on them came with Tilewatch.
+RECORDED = "GPU-recorded"
 #: Parameters of addresses → the fields that they are repeated for.
 PARAMETERS = {"version": "versions", "target": "targets", "case": "cases"}
 
@@ -68,7 +72,8 @@ def of_tiles(version: str, arch: str, *, what: str = "survey") -> str:
 
 
 def of_case(torch: str, target_key: str, case: Mapping[str, Any]) -> str:
-    """The address that measures one GEMM again where it was measured; on CPUs by any host's.
+    """The address that measures one GEMM again where it was measured; on CPUs by any host's, on a recorded
+    GPU by any of its model.
 
     `target_key` is of the catalog, and `torch` as torch tells it: 2.13.0+cu130. "" of a case that no bench
     here measures.
@@ -77,8 +82,17 @@ def of_case(torch: str, target_key: str, case: Mapping[str, Any]) -> str:
         from_params(dict(case), "case")
     except BenchError:
         return ""
-    kind = target_key.partition(":")[0]
-    return _of_gemm(torch.partition("+")[0], target_key if kind == "gpu" else "cpu", "", [case])
+    kind, _, uuid = target_key.partition(":")
+    target = target_key if kind == "gpu" else "cpu"
+    if uuid.startswith(RECORDED):
+        target = f"model:{_recorded_model(target_key)}"
+    return _of_gemm(torch.partition("+")[0], target, "", [case])
+
+
+@lru_cache(maxsize=64)
+def _recorded_model(target_key: str) -> str:
+    """The slug of a recorded GPU's model. A page of points asks once: what was recorded does not change."""
+    return queues.slug(Target.objects.values_list("model", flat=True).get(key=target_key))
 
 
 def _of_gemm(

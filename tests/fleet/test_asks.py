@@ -194,10 +194,28 @@ def test_only_what_has_reported_can_be_asked_for(h200s, target, said):
 
 
 @pytest.mark.django_db
-def test_with_an_empty_fleet_a_gpu_is_refused_and_the_cpus_are_not():
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (
+            "gpu:GPU-a0",
+            "GPU-a0 is no GPU that has reported here: no GPU has reported here yet; expected cpu.",
+        ),
+        ("model:nvidia-h200", "model:nvidia-h200 is not here: no GPU has reported here yet; expected cpu."),
+    ],
+)
+def test_where_no_gpu_has_reported_it_says_no_more_than_that(target, said):
+    Installation.objects.create(key="aaaaaaaa", host="boxa")
     with pytest.raises(ValidationError) as caught:
-        gemm("gpu:GPU-a0")
-    assert "no GPU or host has reported yet" in caught.value.message_dict["targets"][0]
+        gemm(target)
+    assert caught.value.message_dict["targets"] == [said]
+
+
+@pytest.mark.django_db
+def test_with_an_empty_fleet_a_host_is_refused_and_the_cpus_are_not():
+    with pytest.raises(ValidationError) as caught:
+        gemm("cpu:aaaaaaaa")
+    assert "no host has reported here yet; expected cpu." in caught.value.message_dict["targets"][0]
     assert gemm("cpu").targets == ("cpu",)
 
 

@@ -10,7 +10,7 @@ import pytest
 from django.http import QueryDict
 from django.urls import reverse
 
-from benchapp.catalog.models import Recipe
+from benchapp.catalog.models import Recipe, Target
 from benchapp.fleet import asks
 from benchapp.runs import again
 from benchapp.runs.models import Job, Run
@@ -18,6 +18,7 @@ from benchapp.runs.requests import request_exploration, request_survey
 from benchapp.tiles.models import Tile
 from tests.fleet.machines import host
 from tests.ingest.documents import measurement
+from tests.querycount import at_most
 from tests.runs_pages.work import gemm_done
 from tests.tiles.surveys import IN_0_6_3, findings_of, store, survey
 from workers.bench.gemm.suites import SUITES
@@ -107,6 +108,16 @@ def test_what_no_bench_here_measures_has_no_address():
         "2.13.0+cu130", "gpu:GPU-1", case | {"dtype": "bf16", "layout": "nt"}
     )
     assert again.of_tiles("0.6.3", "sm42") == ""
+
+
+def test_what_was_recorded_on_a_gpu_elsewhere_is_measured_on_any_of_its_model():
+    key = "gpu:GPU-recorded-again-test"
+    Target.objects.create(key=key, kind="gpu", arch="sm90", model="NVIDIA H200")
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    case = {"m": 1, "n": 1, "k": 1, "dtype": "bf16", "layout": "nt"}
+    with at_most(1):
+        found = {again.of_case("2.13.0+cu130", key, case) for _ in range(3)}
+    assert [ask_of(address).targets for address in found] == [("model:nvidia-h200",)]
 
 
 def test_each_cell_links_to_the_survey_of_its_version(client):
