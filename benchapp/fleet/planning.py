@@ -19,7 +19,7 @@ from benchapp.fleet.waiting import name_of
 from benchapp.fleet.words import gpu_name, listed
 from benchapp.runs import queues
 from benchapp.runs.actions import PRIORITIES, Request, identity
-from benchapp.runs.models import Job, Run, State
+from benchapp.runs.models import Job, Maintenance, Run, State
 from benchapp.runs.states import ACTIVE
 from benchapp.runs.work import PROTOCOL
 
@@ -27,6 +27,8 @@ from benchapp.runs.work import PROTOCOL
 HISTORY = 2000
 #: Runs under way that may be equal to one asked for.
 MOST_ACTIVE = 2000
+#: Hosts under maintenance that a warning names.
+MOST_HELD = 3
 #: What of a run's parameters makes it as long as another one, beside the number of its cases.
 _SIZED_BY = ("device", "suite", "tier", "task", "arch", "full", "rescue")
 
@@ -125,7 +127,10 @@ def plan(
         )
     live = list(builds.live())
     return Plan(
-        ask, tuple(runs), _environments(requests, live), tuple(_warnings(ask, wanted, live, machines))
+        ask,
+        tuple(runs),
+        _environments(requests, live),
+        tuple(dict.fromkeys(_warnings(ask, wanted, live, machines))),
     )
 
 
@@ -220,11 +225,15 @@ def _warnings(
     for version in ask.versions:
         if known and version not in known and not is_candidate(version):
             yield f"{ask.package} {version} is not among the releases known here; the package index decides."
-    maintained = _maintained(machines)
+    held = list(maintenance.now())
+    maintained = _maintained(machines, held)
     for target, request in dict(wanted).items():
-        if not any(request.queue in each.queues for each in live):
+        hosts = sorted({each.host for each in live if request.queue in each.queues})
+        if not hosts:
             yield _unserved(request.queue, machines)
         yield from maintained(target)
+        if target == "cpu" or target.startswith("arch:"):
+            yield from _all_held(hosts, held)
 
 
 def _unserved(queue: str, machines: offers.Machines) -> str:
@@ -235,9 +244,18 @@ def _unserved(queue: str, machines: offers.Machines) -> str:
     return f"No live worker serves {words}: it will wait for one."
 
 
-def _maintained(machines: offers.Machines) -> Any:
+def _all_held(hosts: Sequence[str], held: Sequence[Maintenance]) -> Iterable[str]:
+    """What keeps the hosts of work that any host can do, where it keeps all of them."""
+    found = [(host, maintenance.holding(held, host=host)) for host in hosts]
+    said = [f"{host} is {maintenance.words(row).rstrip('.')}" for host, row in found if row is not None]
+    if said and len(said) == len(hosts):
+        more = f"; the same goes for {len(said) - MOST_HELD} more" if len(said) > MOST_HELD else ""
+        yield f"{'; '.join(said[:MOST_HELD])}{more}. No other live host can do it: it will wait."
+
+
+def _maintained(machines: offers.Machines, held: Iterable[Maintenance]) -> Any:
     """A function that tells, of a target, what keeps its GPUs or its host from working now."""
-    reasons = {row.gpu or row.host: row.reason for row in maintenance.now()}
+    reasons = {row.gpu or row.host: row.reason for row in held}
 
     def about(uuid: str) -> str:
         gpu = machines.by_uuid[uuid]

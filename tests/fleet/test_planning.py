@@ -139,6 +139,18 @@ def test_it_warns_of_a_drained_gpu_and_of_one_that_does_not_answer():
     assert warnings(plan(gemm("gpu:GPU-a0"))) == ""
 
 
+def test_it_warns_where_every_host_of_work_that_any_host_can_do_is_held():
+    host("boxa", "aaaaaaaa")
+    host("boxb", "bbbbbbbb")
+    ask = asks.clean({"what": "survey", "versions": ["0.6.3"], "targets": ["arch:sm120", "arch:sm90"]})
+    Maintenance.objects.create(host="boxa", reason="moving.")
+    assert warnings(plan(ask)) == "" == warnings(plan(gemm("cpu"))), "boxb can do it"
+    Maintenance.objects.create(host="boxb", reason="dusty")
+    said = "boxa is drained: moving; boxb is drained: dusty. No other live host can do it: it will wait."
+    assert plan(ask).warnings == (said,)
+    assert warnings(plan(gemm("cpu"))) == said
+
+
 def test_it_warns_of_a_version_that_is_not_known():
     host("boxa", "aaaaaaaa")
     Release.objects.create(package="flashinfer", version="0.6.3")
