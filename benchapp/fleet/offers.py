@@ -12,6 +12,7 @@ from benchapp.catalog.models import Release, Stack
 from benchapp.catalog.versions import version_order
 from benchapp.fleet.models import Candidate, Gpu, Installation, WatchedRelease
 from benchapp.runs import queues
+from benchapp.runs.models import Run
 from benchapp.runs.requests import CPU_TORCH
 from workers.bench.tiles.versions import normalised_or_none
 
@@ -85,3 +86,19 @@ class Machines:
     def seen_by(self, uuid: str) -> set[str]:
         """Installations that see a GPU."""
         return {gpu.installation.key for gpu in self.gpus if gpu.uuid == uuid}
+
+    def kept_busy_by(self, run: Run) -> set[str]:
+        """The queues of the workers that a run at work keeps busy, beside its own queue."""
+        label, _, place = run.worker.partition("@")
+        key = place.rpartition("/")[2]
+        role = run.queue.partition(".")[0]
+        if role == queues.BUILD:
+            return {run.queue, *queues.of_build_worker(key)}
+        if role == queues.CPU:
+            return {run.queue, *queues.of_cpu_worker(key)}
+        busy = {run.queue}
+        for gpu in self.gpus:
+            its_worker = gpu.installation.key == key and queues.worker_label("gpu", gpu.uuid) == label
+            if its_worker or gpu.uuid in run.gpus:
+                busy.update(queues.of_gpu_worker(gpu.uuid, gpu.model, gpu.arch))
+        return busy

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Count, F, Func, IntegerField
+from django.db.models import Count, F, Func, IntegerField, Q
 
 from benchapp.catalog.digests import digest, environment_name, recipe_words
 from benchapp.catalog.versions import is_candidate
@@ -44,7 +46,7 @@ class PlannedRun:
     cases: int
     gpus: int
     expected_s: float | None
-    #: of the same queue, that go first or are at work
+    #: of the same queue, that go first, and those that its workers are at
     ahead: int
     #: an equal run under way, which would be joined
     joins: int | None
@@ -109,6 +111,7 @@ def plan(
     wanted = asks.to_requests(ask)
     requests = [request for _, request in wanted]
     joined, sizes, waiting = under_way(requests), _history(requests), _waiting(requests)
+    at_work = _at_work(requests, machines)
     runs = []
     for target, request in wanted:
         priority = PRIORITIES[source] if request.priority is None else request.priority
@@ -121,7 +124,8 @@ def plan(
                 cases=len(request.params.get("cases", ())),
                 gpus=len(request.gpus) or int(request.params.get("device") == "cuda"),
                 expected_s=sizes.get(_size(request.kind, request.params)),
-                ahead=sum(n for level, n in waiting[request.queue].items() if level >= priority),
+                ahead=at_work[request.queue]
+                + sum(n for level, n in waiting[request.queue].items() if level >= priority),
                 joins=joined.get(identity(request)),
             )
         )
@@ -180,10 +184,10 @@ def _history(requests: Sequence[Request]) -> dict[tuple[Any, ...], float]:
 
 
 def _waiting(requests: Sequence[Request]) -> defaultdict[str, dict[int, int]]:
-    """Runs under way in each queue, by priority."""
+    """Runs that wait in each queue, by priority."""
     queues = {request.queue for request in requests}
     rows = (
-        Run.objects.filter(state__in=ACTIVE, queue__in=queues)
+        Run.objects.filter(state=State.QUEUED, queue__in=queues)
         .order_by()
         .values_list("queue", "priority")
         .annotate(number=Count("pk"))
@@ -192,6 +196,16 @@ def _waiting(requests: Sequence[Request]) -> defaultdict[str, dict[int, int]]:
     for queue, priority, number in rows:
         counted[queue][priority] = number
     return counted
+
+
+def _at_work(requests: Sequence[Request], machines: offers.Machines) -> Counter[str]:
+    """Runs that the workers of each queue are at, whichever of their queues these came from."""
+    roles = {request.queue.partition(".")[0] for request in requests}
+    ours = [Q(queue=role) | Q(queue__startswith=f"{role}.") for role in roles]
+    running = Run.objects.filter(functools.reduce(operator.or_, ours), state=State.RUNNING)
+    return Counter(
+        queue for run in running.only("queue", "worker", "gpus") for queue in machines.kept_busy_by(run)
+    )
 
 
 def _environments(

@@ -12,6 +12,7 @@ from benchapp.catalog.models import Recipe, Release, Target
 from benchapp.fleet import asks, plan_words
 from benchapp.fleet.models import Installation
 from benchapp.fleet.planning import Plan, plan
+from benchapp.runs import queues, work
 from benchapp.runs.models import Job, Maintenance, Run, State
 from benchapp.runs.requests import CPU_TORCH
 from tests.fleet.machines import host
@@ -97,6 +98,26 @@ def test_equal_runs_under_way_are_joined_and_others_stand_ahead():
     assert planned.runs[1].ahead == 2
     assert plan_words.headline(planned) == "1 new run; 1 equal run under way is joined."
     assert plan_words.headline(plan(survey("0.6.3"))) == "Nothing new: 1 equal run under way is joined."
+
+
+def test_what_its_workers_are_at_stands_ahead_whatever_its_priority_and_queue():
+    host("boxa", "aaaaaaaa", "GPU-a0", "GPU-a1")
+    host("boxb", "bbbbbbbb")
+    _asked(survey("0.6.0", what="full"))  # in the background
+    assert plan(survey("0.6.3")).runs[0].ahead == 0
+    assert work.claim(queues.of_build_worker("aaaaaaaa"), "build@boxa/aaaaaaaa")
+    assert plan(survey("0.6.3")).runs[0].ahead == 1
+    (build,) = _asked(survey("0.6.1"))
+    Run.objects.filter(pk=build.pk).update(queue=queues.build_of("bbbbbbbb"))
+    assert plan(survey("0.6.3")).runs[0].ahead == 1, "it waits in another queue"
+    assert work.claim(queues.of_build_worker("bbbbbbbb"), "build@boxb/bbbbbbbb")
+    assert plan(survey("0.6.3")).runs[0].ahead == 2
+
+    _asked(gemm("gpuarch:sm90"))
+    served = queues.of_gpu_worker("GPU-a1", "NVIDIA H200", "sm90")
+    assert work.claim(served, f"{queues.worker_label('gpu', 'GPU-a1')}@boxa/aaaaaaaa", gpu="GPU-a1")
+    planned = plan(gemm("gpu:GPU-a0", "gpu:GPU-a1", "model:nvidia-h200", "cpu"))
+    assert [run.ahead for run in planned.runs] == [0, 1, 1, 0]
 
 
 def test_environments_say_where_they_are_ready_and_where_they_are_built():
