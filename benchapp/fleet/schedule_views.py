@@ -133,7 +133,7 @@ def run_now(request: HttpRequest, schedule_id: int) -> HttpResponse:
     except ValidationError as error:
         messages.error(request, f"This cannot be asked for: {' '.join(error.messages)}")
     else:
-        messages.success(request, f"Asked for as job {firing.job_id}.")
+        messages.success(request, firing.sentence or f"Asked for as job {firing.job_id}.")
     return redirect("fleet:schedule", schedule.pk)
 
 

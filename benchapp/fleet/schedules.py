@@ -18,7 +18,7 @@ from benchapp.fleet.models import Firing, Schedule
 from benchapp.fleet.schedule_times import MOST_COUNTED, Times, length, times_of
 from benchapp.people import audit
 from benchapp.people.models import User
-from benchapp.runs.actions import PRIORITIES
+from benchapp.runs.actions import PRIORITIES, Asked
 from benchapp.runs.models import Document, Job, Run
 from benchapp.runs.states import ACTIVE
 
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 LATE_S = 300
 #: So many firings in a row without a job raise an event.
 IDLE_FIRINGS = 3
+#: Joined runs that a sentence names one by one.
+MOST_NAMED = 5
 WITHOUT_DATA = "schedule_without_data"
 _Outcome = Firing.Outcome
 
@@ -233,7 +235,10 @@ def resume(schedule: Schedule, user: User | None) -> bool:
 
 @transaction.atomic
 def run_now(schedule: Schedule, user: User | None) -> Firing:
-    """Ask at once, beside its due times, as a person's wish. Raises ValidationError."""
+    """Ask at once, beside its due times, as a person's wish; its sentence says what it only joined.
+
+    Raises ValidationError.
+    """
     asked = asks.request(
         Ask.from_json(schedule.ask),
         user=user,
@@ -242,8 +247,27 @@ def run_now(schedule: Schedule, user: User | None) -> Firing:
     )
     audit.record(user, "run_schedule", f"schedule {schedule.name}", job=asked.job.pk)
     return Firing.objects.create(
-        schedule=schedule, due_at=now(), outcome=_Outcome.ASKED, by_hand=True, job=asked.job
+        schedule=schedule,
+        due_at=now(),
+        outcome=_Outcome.ASKED,
+        sentence=_joined(asked),
+        by_hand=True,
+        job=asked.job,
     )
+
+
+def _joined(asked: Asked) -> str:
+    """Which runs under way were joined; "" where all are new."""
+    joined = [run.pk for run, created in asked.runs if not created]
+    if not joined:
+        return ""
+    if len(joined) == 1:
+        said = f"run {joined[0]}, which was under way already."
+    elif len(joined) <= MOST_NAMED:
+        said = f"runs {words.listed(joined)}, which were under way already."
+    else:
+        said = f"{words.count(len(joined), 'run')} that were under way already."
+    return f"Asked for as job {asked.job.pk}, and joined {said}" if asked.created else f"Joined {said}"
 
 
 @transaction.atomic

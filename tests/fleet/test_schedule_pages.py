@@ -107,6 +107,21 @@ def test_the_buttons_do_what_they_say(operator, schedule):
     assert operator.post(f"/fleet/schedules/{schedule.pk}/run").status_code == 404
 
 
+def test_run_now_says_which_runs_under_way_it_joined(operator, schedule):
+    def press() -> str:
+        return text(operator.post(f"/fleet/schedules/{schedule.pk}/run", follow=True))
+
+    assert "Joined" not in press()
+    run = Run.objects.get()
+    page = press()
+    assert page.count(f"Joined run {run.pk}, which was under way already.") == 2, "above and in its history"
+    assert Run.objects.count() == 1
+    schedules.edit(schedule, {"ask": ASK | {"versions": ["0.6.3", "0.6.2"]}}, None)
+    page = press()
+    job = Job.objects.latest("pk")
+    assert f"Asked for as job {job.pk}, and joined run {run.pk}, which was under way already." in page
+
+
 def test_only_operators_write(client, schedule):
     client.force_login(User.objects.create_user("eve", role="viewer"))
     for address in ("new", f"{schedule.pk}/pause", f"{schedule.pk}/run", f"{schedule.pk}/delete"):
