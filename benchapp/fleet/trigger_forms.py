@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from packaging.version import Version
 
 from benchapp.fleet import asks, offers
 from benchapp.fleet.ask_fields import EXPLORED, FOREIGN, NEWEST, WHAT
@@ -45,6 +46,7 @@ class Group:
 
     label: str
     choices: list[Choice]
+    folded: bool = False
 
 
 class TriggerForm:
@@ -82,17 +84,21 @@ class TriggerForm:
 
     @property
     def version_groups(self) -> list[Group]:
-        """Newest first, then candidates; older releases last, which the page folds."""
+        """The newest finals; older ones and pre-releases, which the page folds; candidates."""
         known, newest = offers.releases(self.package), offers.newest(self.package)
         candidates = offers.candidates(self.package)
-        first = [(NEWEST, f"newest, {newest} now")] if newest else []
-        offered = _choices([*first, *((each, each) for each in known)], self._versions)
+        finals = [version for version in known if not Version(version).is_prerelease] or known
+        first = finals[:FIRST_VERSIONS]
+        rest = [version for version in known if version not in first]
+        word = [(NEWEST, f"newest, {newest} now")] if newest else []
+        offered = _choices([*word, *((each, each) for each in first)], self._versions)
+        folded = _choices([(each, each) for each in rest], self._versions)
         strange = self._strange(self._versions, [NEWEST, *known, *candidates])
-        shown, folded = offered[: FIRST_VERSIONS + 1], offered[FIRST_VERSIONS + 1 :]
+        more = [each for each in folded if not each.chosen]
         groups = [
-            Group("", shown + [each for each in folded if each.chosen] + strange),
+            Group("", offered + [each for each in folded if each.chosen] + strange),
+            Group(_more([each.value for each in more], finals), more, folded=True),
             Group("candidates", _choices([(each, each) for each in candidates], self._versions)),
-            Group("older", [each for each in folded if not each.chosen]),
         ]
         return [group for group in groups if group.choices]
 
@@ -164,6 +170,13 @@ class TriggerForm:
         known = set(offered)
         strange = [value for value in values if value not in known and len(value) <= LONGEST_STRANGE]
         return [Choice(value, value, True, strange=True) for value in strange[:MOST_STRANGE]]
+
+
+def _more(versions: Sequence[str], finals: Sequence[str]) -> str:
+    """What versions that are not offered at first sight are: "older or pre-release"."""
+    older = any(version in finals for version in versions)
+    others = any(version not in finals for version in versions)
+    return " or ".join(["older"] * older + ["pre-release"] * others)
 
 
 def _choices(offered: Iterable[tuple[str, str]], chosen: Sequence[str]) -> list[Choice]:

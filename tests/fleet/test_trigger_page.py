@@ -74,6 +74,28 @@ def test_it_offers_what_exists(client):
     assert "GPU 1 of boxa, NVIDIA H200" in html and "the 2 GPUs of boxa together" in html
 
 
+def test_finals_are_offered_first_and_the_rest_is_folded_before_the_candidates(client):
+    finals = [f"0.6.{n}" for n in range(12)]
+    for version in [*finals, "0.7.0rc1", "0.7.0rc2"]:
+        Release.objects.create(package="flashinfer", version=version)
+    Candidate.objects.create(
+        package="flashinfer", version="0.6.3+candidate.1a", sha256="0" * 64, size=1, body=b"x", origin="x.whl"
+    )
+    html = page(client)
+    shown, _, rest = html.partition("<details>")
+    folded, _, candidates = rest.partition("</details>")
+    offered = [re.findall(r'name="version" value="([^"]+)"', part) for part in (shown, folded, candidates)]
+    assert offered == [
+        ["newest", *finals[:3:-1]],
+        ["0.7.0rc2", "0.7.0rc1", *finals[3::-1]],
+        ["0.6.3+candidate.1a"],
+    ]
+    assert "<summary>6 older or pre-release</summary>" in folded
+    assert "Candidates: wheels" in candidates
+    Release.objects.filter(version__in=finals).delete()
+    assert "<details>" not in page(client), "pre-releases alone are offered at once"
+
+
 def test_an_address_fills_the_form_and_shows_the_plan(client):
     host("boxa", "aaaaaaaa", "GPU-a0")
     html = page(client, f"{SURVEY}&version=0.6.2")
