@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models import DurationField, ExpressionWrapper, F, Q
 from django.db.models.functions import Now
 
 from benchapp.fleet import maintenance
@@ -25,10 +25,16 @@ class _Fleet:
     gpus: list[Gpu]
     held: list[Maintenance]
     builds: list[Run]
+    #: (role, installation) → the run that its one worker of that role is at
+    at_work: dict[tuple[str, str], int]
+
+
+#: Roles that each installation has one worker of, as sentences call it.
+_ONE_WORKER = {queues.BUILD: "compiler", queues.CPU: "CPU worker"}
 
 
 def reasons(runs: Sequence[Run]) -> dict[int, str]:
-    """One sentence for each queued run that a host, a GPU or an environment keeps waiting; four queries."""
+    """One sentence for each queued run that a host, a GPU or an environment keeps waiting; five queries."""
     runs = [run for run in runs if run.state == State.QUEUED]
     if not runs:
         return {}
@@ -36,18 +42,64 @@ def reasons(runs: Sequence[Run]) -> dict[int, str]:
     recipes = {run.recipe_id for run in runs if run.environment}
     installations = list(Installation.objects.annotate(age=since).defer("facts"))
     if not installations:
-        fleet = _Fleet([], [], [], [])
+        fleet = _Fleet([], [], [], [], {})
         return {run.pk: said for run in runs if (said := _reason(run, fleet))}
+    needed = Q(kind=Run.Kind.BUILD, recipe__in=recipes, state__in=ACTIVE)
+    for role in {_role(run.queue) for run in runs} & set(_ONE_WORKER):
+        needed |= Q(Q(queue=role) | Q(queue__startswith=f"{role}."), state=State.RUNNING)
+    others = list(Run.objects.filter(needed).defer("params"))
     fleet = _Fleet(
         installations,
         list(Gpu.objects.defer("readings")),
         list(maintenance.now()),
-        list(Run.objects.filter(kind=Run.Kind.BUILD, recipe__in=recipes, state__in=ACTIVE))
-        if recipes
-        else [],
+        [each for each in others if each.kind == Run.Kind.BUILD and each.recipe_id in recipes],
+        {
+            (_role(each.queue), each.worker.rpartition("/")[2]): each.pk
+            for each in others
+            if each.state == State.RUNNING
+        },
     )
     found = {run.pk: _reason(run, fleet) for run in runs}
-    return {pk: sentence for pk, sentence in found.items() if sentence}
+    told = {pk: sentence for pk, sentence in found.items() if sentence}
+    busy = {run.pk: said for run in runs if run.pk not in told and (said := _busy(run, fleet))}
+    return told | {pk: busy[pk] for pk in _first([run for run in runs if run.pk in busy])}
+
+
+def _role(queue: str) -> str:
+    return queue.partition(".")[0]
+
+
+def _first(runs: Sequence[Run]) -> list[int]:
+    """Those of the runs that are the first of their queue."""
+    if not runs:
+        return []
+    waiting = Run.objects.filter(state=State.QUEUED, queue__in={run.queue for run in runs})
+    first = waiting.order_by("queue", "-priority", "turn", "pk").distinct("queue")
+    return [pk for pk in first.values_list("pk", flat=True) if pk in {run.pk for run in runs}]
+
+
+def _busy(run: Run, fleet: _Fleet) -> str:
+    """Which runs it waits for where each host that could take it up has one worker, which is busy."""
+    role = _role(run.queue)
+    if role not in _ONE_WORKER:
+        return ""
+    said = []
+    for each in _live(run, fleet):
+        if maintenance.holding(fleet.held, host=each.host) is not None:
+            continue
+        if (role, each.key) not in fleet.at_work:
+            return ""
+        said.append(f"{each.host}'s {_ONE_WORKER[role]} is at run {fleet.at_work[role, each.key]}")
+    more = [f"{len(said) - 3} more are busy too"] if len(said) > 3 else []
+    return f"Next in line; {listed([*said[:3], *more])}." if said else ""
+
+
+def _live(run: Run, fleet: _Fleet) -> list[Any]:
+    return [
+        each
+        for each in fleet.installations
+        if run.queue in each.queues and each.age.total_seconds() < SILENT_S and each.protocol == work.PROTOCOL
+    ]
 
 
 def _reason(run: Run, fleet: _Fleet) -> str:
@@ -64,7 +116,7 @@ def _reason(run: Run, fleet: _Fleet) -> str:
             f"No live worker serves {what}: the last one, {last.host}, was heard "
             f"{ago(last.age.total_seconds())} ago."
         )
-    live = [each for each in heard if each.protocol == work.PROTOCOL]
+    live = _live(run, fleet)
     if not live:
         hosts = listed(sorted({each.host for each in heard}))
         return f"The workers of {hosts}, which serve {what}, are of another version of Tilewatch."

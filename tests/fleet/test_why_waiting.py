@@ -123,6 +123,25 @@ def test_otherwise_its_place_by_priority_then_turn():
     assert why_it_waits(first) == "Next in queue gpu.arch.sm120, which is busy."
 
 
+def test_the_run_that_the_only_compiler_is_at():
+    take(report("boxa"), report("boxb"))
+    build = ask(queues.build_of("boxa01"))
+    first, second, of_boxa = ask(queues.BUILD), ask(queues.BUILD), ask(queues.build_of("boxa01"))
+    work.claim([build.queue], "build@boxa/boxa01")
+    assert why_it_waits(first).startswith("Next in queue build; a free worker"), "boxb can do it"
+    drain(host="boxb")
+    said = f"Next in line; boxa's compiler is at run {build.pk}."
+    assert why_it_waits(first) == said
+    assert why_it_waits(second) == "Number 2 in queue build."
+    Maintenance.objects.update(lifted_at=timezone.now())
+    work.claim([queues.BUILD], "build@boxb/boxb01")
+    assert why_it_waits(second) == (
+        f"Next in line; boxa's compiler is at run {build.pk} and boxb's compiler is at run {first.pk}."
+    )
+    with at_most(6):
+        assert why_they_wait([second, of_boxa])[of_boxa.pk] == said
+
+
 def test_the_run_page_and_the_list_say_it(client):
     take(report("boxa", gpus=1))
     drain(gpu=uuid_of("boxa", 0), reason="a <loud> fan")
