@@ -89,7 +89,7 @@ class Command(BaseCommand):
                 firing = schedules.run_now(schedule, None)
             except ValidationError as error:
                 raise CommandError(" ".join(error.messages)) from None
-            self.stdout.write(f"asked for as job {firing.job_id}")
+            self.stdout.write(firing.sentence or f"asked for as job {firing.job_id}")
         elif command == "pause":
             self.stdout.write("paused" if schedules.pause(schedule, None) else "was paused already")
         else:
