@@ -9,11 +9,14 @@ import shutil
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
+
+T = TypeVar("T")
 
 #: What libpq says before TLS: a length and the code of SSLRequest.
 SSL_REQUEST = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
@@ -99,16 +102,26 @@ def in_front_of(port: int, pem: Path, *, postgres: bool) -> Iterator[int]:
         finally:
             writer.close()
 
-    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    # in a thread from start to end: where a browser's test ran before, this one has a running loop already
+    thread = threading.Thread(target=_run, args=(loop,), daemon=True)
     thread.start()
+    server = _in(loop, asyncio.start_server(serve, "127.0.0.1", 0))
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:
         loop.call_soon_threadsafe(server.close)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.05))
-        loop.close()
+
+
+def _in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run_coroutine_threadsafe(work, loop).result(10)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Until it is stopped; then what is still open is closed."""
+    loop.run_forever()
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0.05))
+    loop.close()
