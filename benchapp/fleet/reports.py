@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 from typing import Any
 
-from django.db import DataError, IntegrityError, OperationalError, connection, transaction
+from django.db import DataError, IntegrityError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -18,6 +18,7 @@ from benchapp.fleet import differences, payload, words
 from benchapp.fleet.differences import Happening, Known
 from benchapp.fleet.models import Gpu, Installation, Report
 from benchapp.runs import work
+from benchapp.runs.actions import postgres_listened
 
 logger = logging.getLogger(__name__)
 
@@ -267,11 +268,8 @@ def _ensure_target(gpu: payload.GpuReport, host: str) -> None:
 
 def tell_silent() -> None:
     """An event for each installation that has not reported for SILENT_S, once until it is heard again."""
-    with connection.cursor() as cursor:
-        # while Postgres is away nobody can report
-        cursor.execute("SELECT now() - pg_postmaster_start_time() > make_interval(secs => %s)", [SILENT_S])
-        if not cursor.fetchone()[0]:
-            return
+    if not postgres_listened(SILENT_S):
+        return
     late = Installation.objects.filter(silent=False, seen_at__lt=Now() - dt.timedelta(seconds=SILENT_S))
     for pk in late.values_list("pk", flat=True):
         with transaction.atomic():

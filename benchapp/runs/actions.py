@@ -297,13 +297,10 @@ def mark_invalid(run: Run, user: User, reason: str) -> bool:
     return True
 
 
-def _postgres_listened() -> bool:
-    """Whether Postgres has been up for as long as a heart may be silent: while it is away nobody can beat."""
+def postgres_listened(seconds: float) -> bool:
+    """Whether Postgres has been up for so long: while it is away nobody can beat or report."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT now() - pg_postmaster_start_time() > make_interval(secs => %s)",
-            [settings.HEARTBEAT_TIMEOUT_S],
-        )
+        cursor.execute("SELECT now() - pg_postmaster_start_time() > make_interval(secs => %s)", [seconds])
         return bool(cursor.fetchone()[0])
 
 
@@ -330,7 +327,8 @@ def sweep() -> int:
     """
     reason = f"no heartbeat for {settings.HEARTBEAT_TIMEOUT_S} s"
     requeued = 0
-    for run_id in _silent_runs().values_list("pk", flat=True) if _postgres_listened() else ():
+    listened = postgres_listened(settings.HEARTBEAT_TIMEOUT_S)
+    for run_id in _silent_runs().values_list("pk", flat=True) if listened else ():
         requeued += _take_up_again(run_id, reason)
     silent = Now() - dt.timedelta(seconds=settings.HEARTBEAT_TIMEOUT_S)
     waiting = Document.objects.filter(state=Document.State.RECEIVED, received_at__lt=silent)
