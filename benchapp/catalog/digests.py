@@ -7,6 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from workers.bench.cases.base import shape_of
+from workers.bench.cases.parse import KINDS
+
 
 def digest(content: Mapping[str, Any]) -> str:
     """SHA-256 (hex) of the mapping as canonical JSON."""
@@ -27,6 +30,15 @@ def case_label(kind: str, params: Mapping[str, Any]) -> str:
         words.append(" × ".join(dims))
     words += [f"{name} {value}" for name, value in sorted(rest.items())]
     return " ".join(words)[:200]
+
+
+def case_sweep(kind: str, params: Mapping[str, Any]) -> tuple[str, str, int | None]:
+    """(shape, dtype, size) of a case: what a sweep over sizes holds still, the format, and the size."""
+    sweep = KINDS[kind].sweep if kind in KINDS else None
+    size = params.get(sweep) if sweep else None
+    whole = isinstance(size, int) and not isinstance(size, bool)
+    dtype = params.get("dtype", "")
+    return shape_of(kind, params, sweep), str(dtype)[:40], size if whole else None
 
 
 def recipe_words(versions: Mapping[str, str]) -> str:

@@ -89,6 +89,12 @@ class Case(models.Model):
     kind = models.CharField(max_length=20)
     params = models.JSONField(default=dict)
     label = models.CharField(max_length=200)
+    shape = models.CharField(max_length=120, db_default="", help_text="What a sweep holds still: 4096x7168")
+    dtype = models.CharField(max_length=40, db_default="", help_text="Format of the inputs")
+    size = models.BigIntegerField(null=True, help_text="What a sweep varies: rows, tokens, sequences")
+
+    class Meta:
+        indexes = [models.Index(fields=["kind", "shape", "dtype", "size"], name="case_sweep")]
 
     def __str__(self) -> str:
         return self.label

@@ -9,8 +9,9 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from benchapp.runs import requests
+from workers.bench.cases.base import Case
+from workers.bench.cases.parse import from_text
 from workers.bench.document import BenchError
-from workers.bench.gemm.cases import Case, from_shape
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
@@ -51,9 +52,8 @@ def read(data: object) -> dict[str, Any]:
 
 
 def case_of(text: str) -> Case:
-    """The case of "MxNxK:dtype". Raises BenchError."""
-    (case,) = from_shape(text, ("bf16",))
-    return case
+    """The case of "MxNxK:dtype" or "kind:name=value,…". Raises BenchError."""
+    return from_text(text)
 
 
 class _Reader:

@@ -20,7 +20,7 @@ from benchapp.runs import queues, requests
 from benchapp.runs.actions import Asked, Request, request_job
 from benchapp.runs.again import PARAMETERS, words_of
 from benchapp.runs.models import Job
-from workers.bench.gemm.cases import Case
+from workers.bench.cases.base import Case
 from workers.bench.gemm.suites import SUITES
 
 

@@ -102,6 +102,7 @@ def _accept(document_id: int, document: schema.Document) -> Document:
         "started_at": document.started_at.isoformat(),
         "finished_at": document.finished_at.isoformat(),
         "costs": dict(document.costs),
+        "notes": list(document.notes),
         "measurements": measurements.store(row, document, target),
         "findings": findings.store(row, document),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchapp.catalog.digests import case_digest, case_label, digest
+from benchapp.catalog.digests import case_digest, case_label, case_sweep, digest
 from benchapp.catalog.models import Configuration, Host, Release, Stack, Target
 from benchapp.ingest import bulk, schema
 from benchapp.tiles.families import spoken_of
@@ -75,13 +75,27 @@ def series_of(document: schema.Document, target: Target) -> list[int]:
     digests = [case_digest(item.kind, item.params) for item in document.measurements]
     case_ids = bulk.find("catalog_case", {"digest": "text"}, [(key,) for key in dict.fromkeys(digests)])
     unknown = {
-        key: (key, item.kind, json.dumps(item.params), case_label(item.kind, item.params))
+        key: (
+            key,
+            item.kind,
+            json.dumps(item.params),
+            case_label(item.kind, item.params),
+            *case_sweep(item.kind, item.params),
+        )
         for key, item in zip(digests, document.measurements, strict=True)
         if (key,) not in case_ids
     }
     case_ids |= bulk.upsert(
         "catalog_case",
-        {"digest": "text", "kind": "text", "params": "jsonb", "label": "text"},
+        {
+            "digest": "text",
+            "kind": "text",
+            "params": "jsonb",
+            "label": "text",
+            "shape": "text",
+            "dtype": "text",
+            "size": "int8",
+        },
         ["digest"],
         list(unknown.values()),
     )

@@ -31,6 +31,9 @@ COLUMNS = {
     "host_median": "float8",
     "host_q1": "float8",
     "host_q3": "float8",
+    "discarded": "int4",
+    "process_medians": "float8[]",
+    "process_host_medians": "float8[]",
     "timer": "varchar",
     "l2_policy": "varchar",
     "pdl": "bool",
@@ -69,6 +72,7 @@ def _rows(
             time.n if time else 0,
             *((time.median, time.q1, time.q3, time.min) if time else (None,) * 4),
             *((host.median, host.q1, host.q3) if host else (None,) * 3),
+            item.discarded, list(item.process_medians), list(item.process_host_medians),
             item.timer or "", item.l2_policy, item.pdl, item.inputs or "", item.kernel or "",
             item.flops, item.bytes,
             *(

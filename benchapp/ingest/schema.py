@@ -38,8 +38,10 @@ Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Blocks = Annotated[int, Field(ge=1, le=64)]
 Arch = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,12}$")]
 Seconds = Annotated[float, Field(ge=0, le=1e7)]
+#: A sample of any metric, bytes of metric size among them.
+Sample = Annotated[float, Field(ge=0, le=1e12)]
 #: One call takes at least a picosecond: a rate computed from it stays a number.
-CallTime = Annotated[float, Field(ge=1e-12, le=1e7)]
+CallTime = Annotated[float, Field(ge=1e-12, le=1e12)]
 #: In UTC, wherever its clock stood: moments are kept as text too, and compared as such.
 Moment = Annotated[
     AwareDatetime,
@@ -203,8 +205,11 @@ class Measurement(Strict):
     params: Annotated[dict[Word, Value | bool | Whole], Field(min_length=1, max_length=40)]
     outcome: doc.Outcome
     measured_at: Moment
-    metric: Literal["time"] = "time"
-    samples: Annotated[tuple[Seconds, ...], Field(max_length=doc.SAMPLE_CAP), FailFast()] = ()
+    metric: doc.Metric = "time"
+    samples: Annotated[tuple[Sample, ...], Field(max_length=doc.SAMPLE_CAP), FailFast()] = ()
+    discarded: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    process_medians: Annotated[tuple[CallTime, ...], Field(max_length=100)] = ()
+    process_host_medians: Annotated[tuple[CallTime, ...], Field(max_length=100)] = ()
     statistics: Statistics | None = None
     host_time: Statistics | None = None
     timer: doc.Timer | None = None
@@ -220,9 +225,16 @@ class Measurement(Strict):
     flags: Annotated[tuple[doc.Flag, ...], Field(max_length=10)] = ()
     error: Text | None = None
 
+    @property
+    def _timer_unsaid(self) -> bool:
+        """What other tools measured may not say how; builds are no calls."""
+        return "imported" in self.flags or self.metric != "time"
+
     @model_validator(mode="after")
     def _consistent(self) -> Measurement:
-        if self.outcome in ("ok", "unverified") and (self.statistics is None or self.timer is None):
+        if self.outcome in ("ok", "unverified") and (
+            self.statistics is None or (self.timer is None and not self._timer_unsaid)
+        ):
             raise ValueError(f"outcome {self.outcome} needs statistics and timer")
         if self.outcome == "ok" and self.correctness is None:
             raise ValueError("outcome ok needs correctness; without a check it is unverified")
@@ -233,7 +245,7 @@ class Measurement(Strict):
 
 class Document(Strict):
     schema_version: Literal[1]
-    kind: Literal["tiles", "gemm"]
+    kind: Literal["tiles", "gemm", "modules"]
     producer: Short
     command: Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(max_length=200)]
     started_at: Moment
@@ -247,6 +259,9 @@ class Document(Strict):
         dict[Annotated[str, StringConstraints(max_length=200)], LogText], Field(max_length=5_000)
     ] = {}
     costs: Annotated[dict[Word, Whole | float], Field(max_length=100)] = {}
+    notes: Annotated[
+        tuple[Annotated[str, StringConstraints(max_length=500)], ...], Field(max_length=100)
+    ] = ()
 
     @model_validator(mode="after")
     def _whole(self) -> Document:

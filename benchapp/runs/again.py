@@ -12,8 +12,8 @@ from django.urls import reverse
 from benchapp.catalog.models import Target
 from benchapp.runs import queues
 from benchapp.runs.models import Job, Run
+from workers.bench.cases.parse import from_row
 from workers.bench.document import BenchError
-from workers.bench.gemm.cases import from_params
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 
@@ -79,7 +79,7 @@ def of_case(torch: str, target_key: str, case: Mapping[str, Any]) -> str:
     here measures.
     """
     try:
-        from_params(dict(case), "case")
+        from_row(dict(case), "case")
     except BenchError:
         return ""
     kind, _, uuid = target_key.partition(":")

@@ -260,6 +260,11 @@ class Measurement(models.Model):
     host_median = models.FloatField(null=True)
     host_q1 = models.FloatField(null=True)
     host_q3 = models.FloatField(null=True)
+    discarded = models.PositiveIntegerField(db_default=0, help_text="Samples thrown away: the clock was low")
+    process_medians = ArrayField(
+        models.FloatField(), db_default=[], help_text="GPU seconds of each fresh process"
+    )
+    process_host_medians = ArrayField(models.FloatField(), db_default=[])
     timer = models.CharField(max_length=16, blank=True)
     l2_policy = models.CharField(max_length=10, blank=True)
     pdl = models.BooleanField(null=True)

@@ -15,8 +15,9 @@ from benchapp.people.models import User
 from benchapp.runs import queues
 from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run
+from workers.bench.cases.base import Case
+from workers.bench.cases.parse import as_row
 from workers.bench.document import Tier
-from workers.bench.gemm.cases import Case
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
@@ -157,7 +158,7 @@ def gemm(
     """GEMM cases on what `queue` stands for. On GPUs `foreign` says what becomes of a measurement beside
     another program: it is refused, or flagged. `suite` is the list that the cases are of, "" for none."""
     device = "cpu" if queue.partition(".")[0] == queues.CPU else "cuda"
-    params: dict[str, Any] = {"device": device, "suite": suite, "cases": [case.params for case in cases]}
+    params: dict[str, Any] = {"device": device, "suite": suite, "cases": [as_row(case) for case in cases]}
     if device == "cuda":
         params["foreign"] = foreign
     what = f"GEMM suite {suite}" if suite else f"{len(cases)} GEMM case{'s' * (len(cases) != 1)}"

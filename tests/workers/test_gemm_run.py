@@ -13,7 +13,7 @@ from benchapp.runs.models import Job, Measurement, Run, State
 from benchapp.runs.queues import CPU as CPU_QUEUE
 from benchapp.runs.requests import CPU_TORCH
 from tests.workers.conftest import becomes
-from workers.bench.gemm.cases import Case
+from workers.bench.cases.gemm import Gemm as Case
 
 Launch = Callable[[], "subprocess.Popen[bytes]"]
 

@@ -49,7 +49,10 @@ Outcome = Literal[
 ]
 Timer = Literal["cupti", "cuda_graph", "cuda_events", "wall_clock"]
 L2Policy = Literal["flushed", "rotated", "warm", "unknown"]
-Flag = Literal["throttled", "contended", "few_samples", "fallback_timer"]
+#: borrowed: measured on another version, by its source's own word; imported: from another tool's file
+Flag = Literal["throttled", "contended", "few_samples", "fallback_timer", "borrowed", "imported"]
+#: Seconds of a call; CPU seconds of a build; bytes of what was built.
+Metric = Literal["time", "cpu_time", "size"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -173,16 +176,21 @@ class Statistics:
 class Measurement:
     """One case's outcome. `params` are canonical: the same case always writes the same mapping.
 
-    `samples` are seconds per call (capped at SAMPLE_CAP, in the order taken). `flops` and `bytes`
-    are the compulsory work of one call.
+    `samples` are seconds per call (capped at SAMPLE_CAP, in the order taken), of other metrics what these
+    count. `discarded` samples were thrown away because the clock was not up. `flops` and `bytes` are the
+    compulsory work of one call. Where a case was measured in several fresh processes, `process_medians` and
+    `process_host_medians` hold the median GPU and host seconds of each, and `samples` are of all of them.
     """
 
     kind: str
     params: dict[str, str | int | bool]
     outcome: Outcome
     measured_at: str
-    metric: Literal["time"] = "time"
+    metric: Metric = "time"
     samples: tuple[float, ...] = ()
+    discarded: int = 0
+    process_medians: tuple[float, ...] = ()
+    process_host_medians: tuple[float, ...] = ()
     statistics: Statistics | None = None
     host_time: Statistics | None = None
     timer: Timer | None = None
@@ -204,7 +212,8 @@ SAMPLE_CAP = 1000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    kind: Literal["tiles", "gemm"]
+    #: modules: the JIT modules of an environment, built ahead
+    kind: Literal["tiles", "gemm", "modules"]
     command: tuple[str, ...]
     started_at: str
     finished_at: str
@@ -219,6 +228,8 @@ class Document:
     logs: dict[str, str] = dataclasses.field(default_factory=dict)
     #: figures about the work itself: cpu_seconds, wall_seconds, wheel_bytes, cached_units …
     costs: dict[str, int | float] = dataclasses.field(default_factory=dict)
+    #: sentences on what a reader must know of it: a recipe that mixes old and new, rows left out …
+    notes: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
     producer: str = "tilewatch"
 

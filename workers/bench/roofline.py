@@ -12,7 +12,8 @@ from typing import Literal
 from workers.bench.document import L2Policy
 
 #: Bytes one element occupies in memory, its block scales counted: nvfp4 is 4 bits and one FP8 scale
-#: per 16 elements, mxfp4 and mxfp8 carry one 8-bit scale per 32 (OCP Microscaling v1.0).
+#: per 16 elements, mxfp4 and mxfp8 carry one 8-bit scale per 32 (OCP Microscaling v1.0). fp8_block is a
+#: weight with an fp32 scale per 128 × 128, fp8_rows the activations beside it with one per 1 × 128.
 BYTES_PER_ELEMENT: dict[str, float] = {
     "fp32": 4.0,
     "tf32": 4.0,
@@ -20,6 +21,8 @@ BYTES_PER_ELEMENT: dict[str, float] = {
     "fp16": 2.0,
     "fp8": 1.0,
     "int8": 1.0,
+    "fp8_block": 1.0 + 4 / 128**2,
+    "fp8_rows": 1.0 + 4 / 128,
     "mxfp8": 1.0 + 1 / 32,
     "nvfp4": 0.5 + 1 / 16,
     "mxfp4": 0.5 + 1 / 32,
@@ -32,6 +35,8 @@ RATE_OF_FORMAT: dict[str, str] = {
     "bf16": "bf16",
     "fp16": "bf16",
     "fp8": "fp8",
+    "fp8_block": "fp8",
+    "fp8_rows": "fp8",
     "mxfp8": "fp8",
     "int8": "int8",
     "nvfp4": "fp4",

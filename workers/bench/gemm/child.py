@@ -16,10 +16,11 @@ import sys
 import warnings
 from typing import Any, Protocol, TextIO
 
+from workers.bench.cases import parse
+from workers.bench.cases.gemm import Gemm as Case
 from workers.bench.document import BenchError, Measurement, Outcome, Target
-from workers.bench.gemm import cases as gemm_cases
-from workers.bench.gemm.cases import Case
-from workers.bench.gemm.operands import DoesNotFitError
+from workers.bench.gemm.operands import BACKEND, DoesNotFitError
+from workers.bench.gemm.untimed import without_time
 from workers.bench.gemm.versions import torch_stack
 
 _PR_SET_PDEATHSIG = 1
@@ -68,7 +69,7 @@ def failure(torch: Any, case: Case, error: Exception) -> tuple[Measurement, bool
     else:
         outcome = "launch_failed"
         sticky = "cuda" in lowered or "cublas" in lowered
-    return gemm_cases.without_time(case, outcome, text), sticky
+    return without_time(case, BACKEND, outcome, text), sticky
 
 
 def open_device(torch: Any, name: str, threads: int | None) -> Device:
@@ -104,7 +105,7 @@ def main() -> int:
         say({"fatal": {"code": error.code, "message": error.sentence}})
         return 1
 
-    cases = [gemm_cases.from_params(params, f"case {i}") for i, params in enumerate(order["cases"])]
+    cases = [parse.from_row(params, f"case {i}") for i, params in enumerate(order["cases"])]
     timed: list[int] = []
     for index, case in enumerate(cases):
         say({"begin": index})

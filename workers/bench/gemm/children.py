@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from workers.bench.cases.base import Case
+from workers.bench.cases.parse import as_row
 from workers.bench.document import (
     BenchError,
     Correctness,
@@ -28,7 +30,8 @@ from workers.bench.document import (
     Statistics,
     Target,
 )
-from workers.bench.gemm.cases import Case, without_time
+from workers.bench.gemm.operands import BACKEND
+from workers.bench.gemm.untimed import without_time
 
 #: for importing torch and initialising a device from a cold disk
 START_TIMEOUT_S = 300.0
@@ -169,7 +172,7 @@ class Child:
         self, cases: list[Case], device: str, threads: int | None, seconds: float, *, first: bool
     ) -> None:
         order = {"device": device, "threads": threads, "seconds": seconds, "first": first}
-        self._order = json.dumps({**order, "cases": [case.params for case in cases]})
+        self._order = json.dumps({**order, "cases": [as_row(case) for case in cases]})
         self._threads = threads
         self._buffer = b""
         self.timed_out = False
@@ -248,7 +251,7 @@ class Child:
 
 def lost(case: Case, outcome: Literal["timeout", "crashed"], why: str) -> Measurement:
     """The measurement of a case whose process brought nothing back."""
-    return without_time(case, outcome, f"{case}: {why.rstrip('.')}.")
+    return without_time(case, BACKEND, outcome, f"{case}: {why.rstrip('.')}.")
 
 
 def _spent(budget_s: float | None) -> str:

@@ -14,9 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from workers.bench.cases import parse
+from workers.bench.cases.base import Case
+from workers.bench.cases.gemm import FORMATS
 from workers.bench.document import BenchError, Document, Measurement, Progress, now
-from workers.bench.gemm import cases as gemm_cases
-from workers.bench.gemm.cases import Case
 from workers.bench.gemm.children import StoppedError, measure_groups
 from workers.bench.gemm.suites import SUITES
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--m", metavar="M,M,…", help="an M sweep over --n and --k")
     parser.add_argument("--n", type=int, help="N of the M sweep")
     parser.add_argument("--k", type=int, help="K of the M sweep")
-    parser.add_argument("--dtype", default="bf16", metavar="D,D,…", help=f"of {', '.join(gemm_cases.DTYPES)}")
+    parser.add_argument("--dtype", default="bf16", metavar="D,D,…", help=f"of {', '.join(FORMATS)}")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: every core allowed)")
     parser.add_argument("--host", metavar="LABEL", help="name of this machine in the document")
     parser.add_argument(
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> Document:
 
     with _stopped_by_sigterm():
         results = measure_groups(
-            gemm_cases.in_groups(cases),
+            parse.in_groups(cases),
             device=args.device,
             threads=args.threads,
             case_seconds=args.case_seconds,
@@ -114,9 +115,9 @@ def _stopped_by_sigterm() -> Iterator[None]:
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
     """The cases of --suite, --cases, --shape and the M sweep together, in that order, without repeats."""
     dtypes = [name.strip() for name in args.dtype.split(",") if name.strip()]
-    wrong = next((name for name in dtypes if name not in gemm_cases.DTYPES), None)
+    wrong = next((name for name in dtypes if name not in FORMATS), None)
     if wrong is not None or not dtypes:
-        raise BenchError("bad_case", f"--dtype {args.dtype!r}: expected of {', '.join(gemm_cases.DTYPES)}.")
+        raise BenchError("bad_case", f"--dtype {args.dtype!r}: expected of {', '.join(FORMATS)}.")
     cases: list[Case] = []
     if args.suite is not None:
         if args.suite not in SUITES:
@@ -125,23 +126,23 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
             )
         cases += SUITES[args.suite]
     if args.cases is not None:
-        cases += gemm_cases.from_file(args.cases)
+        cases += parse.from_file(args.cases)
     for shape in (shape for listed in args.shape for shape in listed.split(",")):
-        cases += gemm_cases.from_shape(shape, dtypes)
+        cases += parse.from_shape(shape, dtypes)
     sweep = (args.m, args.n, args.k)
     if any(part is not None for part in sweep):
         if None in sweep:
             raise BenchError("bad_case", "An M sweep takes --m, --n and --k together.")
         for m in args.m.split(","):
-            cases += gemm_cases.from_shape(f"{m.strip()}x{args.n}x{args.k}", dtypes)
+            cases += parse.from_shape(f"{m.strip()}x{args.n}x{args.k}", dtypes)
     cases = list(dict.fromkeys(cases))
     if not cases:
         raise BenchError(
             "no_cases", "Nothing to measure: name a --suite, --cases, --shape, or --m, --n and --k."
         )
-    if len(cases) > gemm_cases.MAX_CASES:
+    if len(cases) > parse.MAX_CASES:
         raise BenchError(
-            "bad_case", f"{len(cases):,} cases asked for, at most {gemm_cases.MAX_CASES:,} are taken."
+            "bad_case", f"{len(cases):,} cases asked for, at most {parse.MAX_CASES:,} are taken."
         )
     return cases
 

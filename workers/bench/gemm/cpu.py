@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from workers.bench import timing
+from workers.bench.cases.gemm import Gemm as Case
 from workers.bench.document import Flag, Measurement, Target, now
 from workers.bench.gemm import correctness, operands
-from workers.bench.gemm.cases import BACKEND, Case, without_time
+from workers.bench.gemm.operands import BACKEND
+from workers.bench.gemm.untimed import without_time
 from workers.bench.memory import available_bytes
 
 WARM_UP_S = 0.1
@@ -58,7 +60,7 @@ class Cpu:
         """Time `case` for at most `seconds` of sampling; one sample is one call."""
         if case.dtype == "tf32":
             return without_time(
-                case, "unsupported", "tf32 is a mode of NVIDIA's tensor cores; a CPU has none."
+                case, BACKEND, "unsupported", "tf32 is a mode of NVIDIA's tensor cores; a CPU has none."
             )
         available = available_bytes()
         count, policy = operands.plan_sets(

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workers.bench import timing
+from workers.bench.cases.gemm import Gemm as Case
 from workers.bench.document import BenchError, Flag, Measurement, Statistics, Target, Timer, now
 from workers.bench.gemm import correctness, nvidia, operands
-from workers.bench.gemm.cases import BACKEND, Case
+from workers.bench.gemm.operands import BACKEND
 
 #: of the very load that is timed: a power cap takes some tenths of a second to set the clock
 WARM_UP_S = 0.5

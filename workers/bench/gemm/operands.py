@@ -6,9 +6,11 @@ import dataclasses
 import math
 from typing import Any
 
+from workers.bench.cases.gemm import Gemm as Case
 from workers.bench.document import L2Policy
-from workers.bench.gemm.cases import Case
 
+#: what multiplies: part of what makes a series, so every measurement names it
+BACKEND = "torch.mm"
 INPUTS = "normal(0, 1), fresh"
 #: sets together hold this many times the last-level cache: what a set left there is gone by its next turn
 CACHE_MULTIPLE = 2

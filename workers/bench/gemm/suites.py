@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.bench.gemm.cases import Case
+from workers.bench.cases.gemm import Gemm as Case
 
 
 def _sweep(ms: tuple[int, ...], n: int, k: int, dtype: str) -> list[Case]:

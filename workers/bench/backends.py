@@ -1,0 +1,14 @@
+"""What is known of backends by their names; standard library only, for the control plane as well."""
+
+from __future__ import annotations
+
+#: Backends that hand the case to one of NVIDIA's own libraries: how fast they are is little of the
+#: FlashInfer version's doing.
+_LIBRARIES = {"cublas": "cuBLAS", "cublaslt": "cuBLAS", "cudnn": "cuDNN"}
+
+
+def library_of(backend: str) -> str | None:
+    """ "cuBLAS" or "cuDNN" where that is what computes, by the last word of the backend's name; else None."""
+    if backend == "torch.mm":
+        return "cuBLAS"
+    return _LIBRARIES.get(backend.rpartition(".")[2])
