@@ -46,6 +46,14 @@ RATE_OF_FORMAT: dict[str, str] = {
 #: A time must undercut the hard bound by this share before it is called impossible.
 HARD_BOUND_MARGIN = 0.05
 
+#: How a time stands to what the hardware allows; "" where nothing is to be said.
+Standing = Literal["impossible", "above_roofline", ""]
+STANDING_WORDS: dict[Standing, str] = {
+    "impossible": "impossible",
+    "above_roofline": "L2-warm, above roofline",
+    "": "",
+}
+
 
 def rate_of(a: str, b: str, compute: str | None = None) -> str:
     """The rate ("bf16", "fp8", "fp4" …) for inputs of formats `a` and `b`.
@@ -139,6 +147,17 @@ def is_impossible(time: float, bound: float | None) -> bool:
     Never so without a bound, hence never with an unknown L2 policy.
     """
     return bound is not None and time < bound * (1 - HARD_BOUND_MARGIN)
+
+
+def standing(*, time: float, roofline: float | None, hard_bound: float | None) -> Standing:
+    """How `time` stands to the cold `roofline` time and to the hard bound, all in seconds; None: not known.
+
+    Faster than the hard bound by more than its margin is "impossible" and never ranks. Faster than the
+    cold roofline and not impossible is "above_roofline": its operands lay in L2. It ranks.
+    """
+    if is_impossible(time, hard_bound):
+        return "impossible"
+    return "above_roofline" if roofline is not None and time < roofline else ""
 
 
 def recoverable_time(time: float, roofline: float, launch_floor: float, calls: float = 1) -> float:
