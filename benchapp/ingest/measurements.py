@@ -13,6 +13,7 @@ from benchapp.ingest.identities import series_of
 from benchapp.ingest.impossible import is_impossible
 from benchapp.runs.models import Document
 from benchapp.runs.ranking import NEVER_RANKS, RANKED_OUTCOMES
+from benchapp.trends import actions as trends
 
 COLUMNS = {
     "measured_at": "timestamptz",
@@ -104,6 +105,14 @@ def store(row: Document, document: schema.Document, target: Target) -> int:
     )
     moments = [item.measured_at for item in document.measurements]
     _refresh_latest(row.pk, min(moments), max(moments))
+    trends.note(
+        target.pk,
+        (
+            (item.kind, item.params, item.backend or "", item.measured_at)
+            for item in document.measurements
+            if item.metric == "time"
+        ),
+    )
     return len(ids)
 
 
