@@ -106,7 +106,7 @@ class Series(models.Model):
     case = models.ForeignKey(Case, on_delete=models.PROTECT)
     target = models.ForeignKey(Target, on_delete=models.PROTECT)
     configuration = models.ForeignKey(Configuration, on_delete=models.PROTECT)
-    backend = models.CharField(max_length=40)
+    backend = models.CharField(max_length=120)
     metric = models.CharField(max_length=20)
 
     class Meta:

@@ -2,37 +2,56 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+
 from benchapp.catalog.models import Target
 from benchapp.ingest import schema
 from workers.bench import hardware, roofline
+from workers.bench.cases.base import Value, Work
+from workers.bench.cases.parse import from_params
+from workers.bench.document import BenchError
+
+#: (name, type, value) of each parameter: as keys, True and 1 are equal
+_Key = tuple[tuple[str, type, Value], ...]
 
 
 def is_impossible(item: schema.Measurement, target: Target) -> bool:
-    """Whether a GEMM's median undercuts the hard bound of its GPU.
+    """Whether a case's median undercuts the hard bound of its GPU.
 
-    False wherever the bound is not known: no GPU, unknown model, dtype or L2 policy.
+    False wherever the bound is not known: no GPU, unknown model, kind, parameters or L2 policy.
     """
+    if item.statistics is None or item.metric != "time" or item.l2_policy == "unknown":
+        return False
+    return roofline.is_impossible(item.statistics.median, hard_bound(item, target))
+
+
+def hard_bound(item: schema.Measurement, target: Target) -> float | None:
+    """Seconds that no kernel can beat for a measurement's case, before the margin; None: not known."""
     model = hardware.lookup(target.model)
-    if item.statistics is None or item.kind != "gemm" or model is None:
-        return False
-    m, n, k, dtype = (item.params.get(name) for name in ("m", "n", "k", "dtype"))
-    if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int) and isinstance(dtype, str)):
-        return False
-    if dtype not in roofline.RATE_OF_FORMAT or min(m, n, k) < 1:
-        return False
-    seen = item.readings.sm_clock_mhz_max if item.readings else None
-    clocks = [clock for clock in (seen, model.max_clock_mhz, model.clock_mhz) if clock is not None]
-    peak = model.dense_peak(roofline.rate_of(dtype, dtype), max(clocks) if clocks else None)
-    l2_bytes = target.properties.get("l2_bytes") or model.l2_bytes
-    if peak is None or l2_bytes is None:
-        return False
-    bound = roofline.hard_bound(
-        flops=roofline.gemm_flops(m, n, k),
-        highest_peak=peak,
-        read_bytes=roofline.gemm_read_bytes(m, n, k, dtype, dtype),
-        write_bytes=roofline.gemm_write_bytes(m, n, dtype),
+    if model is None:
+        return None
+    work, l2_bytes = _work_of(item.kind, item.params), target.properties.get("l2_bytes") or model.l2_bytes
+    if work is None or l2_bytes is None:
+        return None
+    return roofline.hard_bound(
+        flops=work.flops,
+        highest_peak=model.highest_peak(work.rate, item.readings.sm_clock_mhz_max if item.readings else None),
+        read_bytes=work.read_bytes,
+        write_bytes=work.write_bytes,
         bandwidth=model.bandwidth,
         l2_bytes=l2_bytes,
         l2_policy=item.l2_policy,
     )
-    return roofline.is_impossible(item.statistics.median, bound)
+
+
+def _work_of(kind: str, params: Mapping[str, Value]) -> Work | None:
+    return _work(kind, tuple((name, type(value), value) for name, value in params.items()))
+
+
+@functools.lru_cache(maxsize=65_536)
+def _work(kind: str, params: _Key) -> Work | None:
+    try:
+        return from_params(kind, {name: value for name, _, value in params}, kind).work
+    except BenchError:
+        return None

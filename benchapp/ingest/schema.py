@@ -216,7 +216,7 @@ class Measurement(Strict):
     l2_policy: doc.L2Policy = "unknown"
     pdl: bool | None = None
     inputs: Annotated[str, StringConstraints(max_length=80)] | None = None
-    backend: Annotated[str, StringConstraints(max_length=40)] | None = None
+    backend: Annotated[str, StringConstraints(max_length=120)] | None = None
     kernel: Annotated[str, StringConstraints(max_length=300)] | None = None
     flops: Number | None = None
     bytes: Number | None = None

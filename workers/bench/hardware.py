@@ -71,6 +71,14 @@ class GpuModel:
             return None
         return roofline.dense_peak(self.sm_count, clock, per_clock)
 
+    def highest_peak(self, rate: str | None, seen_mhz: float | None = None) -> float | None:
+        """Dense peak of `rate` in FLOP/s at the highest clock known: the datasheet's, or one seen.
+
+        None for no rate, and where the SM count, every clock or the rate is not known.
+        """
+        clocks = [clock for clock in (seen_mhz, self.max_clock_mhz, self.clock_mhz) if clock is not None]
+        return self.dense_peak(rate, max(clocks)) if rate is not None and clocks else None
+
     def sparse_peak(self, rate: str, clock_mhz: float | None = None) -> float | None:
         """Peak of `rate` with 2:4 sparsity in FLOP/s; None where the dense one is not known."""
         dense = self.dense_peak(rate, clock_mhz)

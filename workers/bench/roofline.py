@@ -13,7 +13,8 @@ from workers.bench.document import L2Policy
 
 #: Bytes one element occupies in memory, its block scales counted: nvfp4 is 4 bits and one FP8 scale
 #: per 16 elements, mxfp4 and mxfp8 carry one 8-bit scale per 32 (OCP Microscaling v1.0). fp8_block is a
-#: weight with an fp32 scale per 128 × 128, fp8_rows the activations beside it with one per 1 × 128.
+#: weight with an fp32 scale per 128 × 128, fp8_rows the activations beside it with one per 1 × 128. int4 is
+#: a weight alone, with a bf16 scale per group of 128.
 BYTES_PER_ELEMENT: dict[str, float] = {
     "fp32": 4.0,
     "tf32": 4.0,
@@ -26,6 +27,7 @@ BYTES_PER_ELEMENT: dict[str, float] = {
     "mxfp8": 1.0 + 1 / 32,
     "nvfp4": 0.5 + 1 / 16,
     "mxfp4": 0.5 + 1 / 32,
+    "int4": 0.5 + 2 / 128,
 }
 
 #: The tensor-core rate at which each input format multiplies.
@@ -121,7 +123,7 @@ def share(part: float, whole: float) -> float:
 def hard_bound(
     *,
     flops: float,
-    highest_peak: float,
+    highest_peak: float | None,
     read_bytes: float,
     write_bytes: float,
     bandwidth: float,
@@ -130,15 +132,17 @@ def hard_bound(
 ) -> float | None:
     """Seconds that no real kernel can beat, before the margin; None where the L2 policy is unknown.
 
-    `highest_peak` is the dense peak at the highest clock ever seen on the device. Memory time counts
-    only bytes that cannot already lie in L2: every compulsory read after a flush, otherwise reads
-    less the L2's size. Writes up to the L2's size may stay there and are not counted.
+    `highest_peak` is the dense peak at the highest clock ever seen on the device; None where no peak is
+    known for these flops, so that memory alone bounds the time. Memory time counts only bytes that cannot
+    already lie in L2: every compulsory read after a flush, otherwise reads less the L2's size. Writes up to
+    the L2's size may stay there and are not counted.
     """
     if l2_policy == "unknown":
         return None
     reads = read_bytes if l2_policy == "flushed" else max(0.0, read_bytes - l2_bytes)
     writes = max(0.0, write_bytes - l2_bytes)
-    return max(flops / highest_peak, (reads + writes) / bandwidth)
+    memory = (reads + writes) / bandwidth
+    return memory if highest_peak is None else max(flops / highest_peak, memory)
 
 
 def is_impossible(time: float, bound: float | None) -> bool:
@@ -180,6 +184,23 @@ def experts_hit_uniform(experts: int, top_k: int, tokens: int) -> float:
 def experts_hit_balanced(experts: int, top_k: int, tokens: int) -> float:
     """Distinct experts touched when routing spreads as far as it can: min(E, B·k)."""
     return float(min(experts, tokens * top_k))
+
+
+def experts_hit_power_law(experts: int, top_k: int, tokens: int, exponent: float) -> float:
+    """Expected distinct experts touched under aiconfigurator's power law, 1 < `exponent` < 2.
+
+    Its collector (`power_law_logits_v3` in collector/helper.py) draws each expert's load from a density
+    ∝ load^−exponent on [1, 0.8·B] where B·k > E, else on [0.01, 2], scales the loads to B·k pairs and rounds
+    them to whole tokens. So an expert is hit whose share is half a token or more. At least k are hit.
+    """
+    pairs = tokens * top_k
+    low, high = (1.0, 0.8 * tokens) if pairs > experts else (0.01, 2.0)
+    one, two = 1 - exponent, 2 - exponent
+    span = high**one - low**one
+    mean = one / two * (high**two - low**two) / span
+    least = min(max(mean * experts / (2 * pairs), low), high)
+    expected = experts * (high**one - least**one) / span
+    return float(min(max(expected, top_k), experts, pairs))
 
 
 def moe_flops(tokens: int, top_k: int, hidden: int, intermediate: int) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 from workers.bench.cases.base import Case, Params, Value
 from workers.bench.cases.ceiling import Copy, EmptyKernel
 from workers.bench.cases.gemm import Gemm, GroupedGemm
+from workers.bench.cases.moe import Moe
 from workers.bench.cases.step import (
     DecodeAttention,
     PrefillAttention,
@@ -26,13 +27,13 @@ KINDS: dict[str, Any] = {
     kind.kind: kind
     for kind in (
         Gemm, GroupedGemm, DecodeAttention, PrefillAttention, RmsNorm, SiluAndMul, Quantize, Rope, Sampling,
-        Copy, EmptyKernel,
+        Copy, EmptyKernel, Moe,
     )
 }  # fmt: skip
 MAX_CASES = 10_000
 
 _SHAPE = re.compile(r"(\d{1,8})x(\d{1,8})x(\d{1,8})(?::([a-z0-9_]+))?")
-_PAIR = r"[a-z0-9_]{1,20}=[a-z0-9_]{1,20}"
+_PAIR = r"[a-z0-9_]{1,20}=[a-z0-9_.]{1,20}"
 _NAMED = re.compile(rf"([a-z0-9_]{{1,20}}):({_PAIR}(?:,{_PAIR})*)")
 
 
