@@ -35,6 +35,9 @@ def gemm_arguments(run: Claim, folder: Path, budget_s: float) -> list[str]:
     return [
         "gemm", "--device", run.params["device"], "--cases", str(cases), "--budget-s", f"{budget_s:.0f}",
         *_option("--case-timeout-s", run.params.get("case_timeout_s")),
+        *_option("--processes", run.params.get("processes")),
+        *(("--timer", str(run.params["timer"])) if "timer" in run.params else ()),
+        *(word for backend in run.params.get("backends", ()) for word in ("--backend", str(backend))),
     ]  # fmt: skip
 
 

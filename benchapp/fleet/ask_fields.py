@@ -26,11 +26,16 @@ WHAT = {
 #: Done by the explorer, which knows fewer architectures.
 EXPLORED = ("explore", "rescue")
 FOREIGN = ("refuse", "flag")
+TIMERS = ("auto", "cupti", "cuda_graph", "cuda_events")
 #: The word for whatever release is newest when the work is asked for.
 NEWEST = "newest"
 MOST_RUNS = 200
 MOST_GPUS = 16
-TIME_LIMITS_S = (10, 2 * 24 * 3600)
+MOST_BACKENDS = 20
+#: Least and most of each whole number.
+BOUNDS = {"time_limit_s": (10, 2 * 24 * 3600), "case_timeout_s": (10, 3600), "processes": (1, 10)}
+#: A version of each library, as refusals give an example.
+EXAMPLES = {"torch": requests.CPU_TORCH, "flashinfer": "0.6.3", "sgl-kernel": "0.3.21"}
 #: Longest word of an ask: a gang of many GPUs.
 LONGEST = 1200
 _UUID = r"(?:GPU|MIG)-[0-9A-Za-z-]{1,60}"
@@ -41,7 +46,9 @@ _TARGETS = {
     "gpuarch": re.compile(r"[a-z0-9_]{1,20}"),
     "gang": re.compile(rf"{_UUID}(?:[+ ]{_UUID})+"),
 }
-_FORMS = "cpu, cpu:INSTALLATION, gpu:UUID, model:NAME, gpuarch:sm90 or gang:UUID+UUID"
+_BACKEND = re.compile(r"[a-z0-9_.-]{1,60}")
+_ON_GPUS = "gpu:UUID, model:NAME, gpuarch:sm90 or gang:UUID+UUID"
+_FORMS = f"cpu, cpu:INSTALLATION, {_ON_GPUS}"
 
 
 def read(data: object) -> dict[str, Any]:
@@ -69,9 +76,45 @@ class _Reader:
             self._fault("what", what, f"expected {', '.join(WHAT)}")
             raise ValidationError(self._faults)
         gemm = what == "gemm"
-        versions = self._each("versions", _version if not gemm else _torch, "a version such as 0.6.3")
+        library = self._library(gemm)
+        example = EXAMPLES[library if gemm else "flashinfer"]
+        versions = self._each(
+            "versions", lambda text: _version(text, example), f"a version such as {example}"
+        )
         targets = self._each("targets", lambda text: _target(text, what), "where to run")
-        suite, cases = self._word("suite"), self._each("cases", _shape, None)
+        if library != "torch" and any(target.partition(":")[0] == "cpu" for target in targets):
+            self._faults["targets"] = (
+                f"{requests.LIBRARIES[library]} runs on GPUs alone: expected {_ON_GPUS}."
+            )
+        suite, cases = self._cases(gemm)
+        if len(versions) * len(targets) > MOST_RUNS:
+            self._faults.setdefault(
+                "targets",
+                f"{len(versions)} versions on {len(targets)} targets: expected at most {MOST_RUNS} runs.",
+            )
+        read = {
+            "what": what,
+            "versions": versions,
+            "targets": targets,
+            "library": library,
+            "suite": suite,
+            "cases": cases,
+            "time_limit_s": self._number("time_limit_s"),
+            "foreign": self._one_of("foreign", FOREIGN),
+        } | self._options(gemm, targets)
+        if self._faults:
+            raise ValidationError(self._faults)
+        return read
+
+    def _library(self, gemm: bool) -> str:
+        if not gemm:
+            if self._word("library") not in ("", "torch"):
+                self._faults["library"] = "Expected none: only a benchmark has a library to choose."
+            return "torch"
+        return self._one_of("library", tuple(requests.LIBRARIES))
+
+    def _cases(self, gemm: bool) -> tuple[str, tuple[str, ...]]:
+        suite, cases = self._word("suite"), self._each("cases", _case, None)
         if suite and (not gemm or suite not in SUITES):
             wanted = ", ".join(SUITES) if gemm else "none: only benchmarks have suites"
             self._fault("suite", suite, f"expected {wanted}")
@@ -81,26 +124,28 @@ class _Reader:
             self._faults["cases"] = "Expected none: only a benchmark has cases to choose."
         elif gemm and not (cases or suite):
             self._faults.setdefault("suite", f"Expected a suite ({', '.join(SUITES)}) or cases.")
-        if len(versions) * len(targets) > MOST_RUNS:
-            self._faults.setdefault(
-                "targets",
-                f"{len(versions)} versions on {len(targets)} targets: expected at most {MOST_RUNS} runs.",
-            )
-        foreign = self._word("foreign") or "refuse"
-        if foreign not in FOREIGN:
-            self._fault("foreign", foreign, f"expected {' or '.join(FOREIGN)}")
-        time_limit_s = self._time_limit()
-        if self._faults:
-            raise ValidationError(self._faults)
-        return {
-            "what": what,
-            "versions": versions,
-            "targets": targets,
-            "suite": suite,
-            "cases": cases,
-            "time_limit_s": time_limit_s,
-            "foreign": foreign,
+        return suite, cases
+
+    def _options(self, gemm: bool, targets: tuple[str, ...]) -> dict[str, Any]:
+        """How a benchmark measures."""
+        backends = self._each("backends", _backend, None)
+        read = {
+            "processes": self._number("processes"),
+            "case_timeout_s": self._number("case_timeout_s"),
+            "timer": self._one_of("timer", TIMERS),
+            "backends": backends,
         }
+        if len(backends) > MOST_BACKENDS:
+            self._faults["backends"] = f"{len(backends)} backends: expected at most {MOST_BACKENDS}."
+        if read["timer"] != "auto" and any(target.partition(":")[0] == "cpu" for target in targets):
+            self._faults["timer"] = "CPUs have no timer to choose: expected auto, or GPUs alone."
+        if not gemm:
+            for name, value in read.items():
+                if value not in (None, "auto", ()):
+                    self._faults[name] = (
+                        f"Expected none: only a benchmark has {name.replace('_', ' ')} to choose."
+                    )
+        return read
 
     def _fault(self, field: str, value: object, expected: str) -> None:
         self._faults.setdefault(field, f"{str(value)[:60]!r} cannot be asked for: {expected}.")
@@ -131,37 +176,50 @@ class _Reader:
             self._faults.setdefault(field, f"Expected {needed}.")
         return tuple(cleaned)
 
-    def _time_limit(self) -> int | None:
-        value = self._data.get("time_limit_s")
+    def _one_of(self, field: str, known: tuple[str, ...]) -> str:
+        """The first where nothing is said."""
+        word = self._word(field) or known[0]
+        if word not in known:
+            self._fault(field, word, f"expected {', '.join(known[:-1])} or {known[-1]}")
+            return known[0]
+        return word
+
+    def _number(self, field: str) -> int | None:
+        value = self._data.get(field)
         if value in (None, ""):
             return None
-        least, most = TIME_LIMITS_S
+        least, most = BOUNDS[field]
         digits = isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip())
         number = int(str(value)) if digits else value
         if type(number) is not int or not least <= number <= most:
-            self._faults["time_limit_s"] = f"Expected whole seconds from {least:,} to {most:,}."
+            what = "seconds" if field.endswith("_s") else field
+            self._faults[field] = f"Expected whole {what} from {least:,} to {most:,}."
             return None
         return number
 
 
-def _version(text: str) -> str:
-    return NEWEST if text.lower() == NEWEST else requests.clean_version(text, candidates=True)
-
-
-def _torch(text: str) -> str:
+def _version(text: str, example: str) -> str:
+    if text.lower() == NEWEST:
+        return NEWEST
     try:
-        return _version(text)
+        return requests.clean_version(text, candidates=True)
     except ValidationError as error:
-        raise ValidationError(
-            [said.replace("0.6.3", requests.CPU_TORCH) for said in error.messages]
-        ) from None
+        raise ValidationError([said.replace("0.6.3", example) for said in error.messages]) from None
 
 
-def _shape(text: str) -> str:
+def _case(text: str) -> str:
     try:
         return str(case_of(text))
     except BenchError as error:
         raise ValidationError(error.sentence) from None
+
+
+def _backend(text: str) -> str:
+    if not _BACKEND.fullmatch(text):
+        raise ValidationError(
+            f"{text[:60]!r} is no backend: expected a name such as torch.mm or flashinfer.mm_fp4.cutlass."
+        )
+    return text
 
 
 def _target(text: str, what: str) -> str:

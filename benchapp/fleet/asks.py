@@ -18,7 +18,7 @@ from benchapp.fleet.words import count, listed, short
 from benchapp.people.models import User
 from benchapp.runs import queues, requests
 from benchapp.runs.actions import Asked, Request, request_job
-from benchapp.runs.again import PARAMETERS, words_of
+from benchapp.runs.again import OPTIONS, PARAMETERS, words_of
 from benchapp.runs.models import Job
 from workers.bench.cases.base import Case
 from workers.bench.gemm.suites import SUITES
@@ -31,18 +31,28 @@ class Ask:
     what: str
     versions: tuple[str, ...]
     targets: tuple[str, ...]
+    #: of a benchmark: what `versions` are versions of
+    library: str = "torch"
     #: name of a list of cases; "": the cases are free
     suite: str = ""
-    #: M×N×K:dtype; empty: all of the suite
+    #: MxNxK:dtype or kind:name=value,…; empty: all of the suite
     cases: tuple[str, ...] = ()
     time_limit_s: int | None = None
     #: what becomes of a GPU measurement beside another program
     foreign: str = "refuse"
+    #: fresh processes that measure each case; None: as many as the bench takes by itself
+    processes: int | None = None
+    #: of one case; None: as long as the bench gives it
+    case_timeout_s: int | None = None
+    #: how GPU time is taken; "auto": the best that there is
+    timer: str = "auto"
+    #: those that are measured; empty: all that the library offers
+    backends: tuple[str, ...] = ()
 
     @property
     def package(self) -> str:
         """Of recipes: what `versions` are versions of."""
-        return "torch" if self.what == "gemm" else "flashinfer"
+        return self.library if self.what == "gemm" else "flashinfer"
 
     @property
     def chosen_cases(self) -> tuple[Case, ...]:
@@ -50,6 +60,12 @@ class Ask:
         if self.cases:
             return tuple(case_of(text) for text in self.cases)
         return SUITES[self.suite] if self.suite else ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How it is measured, without what is as by default; parameters of a benchmark's run."""
+        told = self.as_json()
+        return {name: told[name] for name in OPTIONS if name in told}
 
     def as_json(self) -> dict[str, Any]:
         """Without what is as by default."""
@@ -72,10 +88,12 @@ class Ask:
 
     def __str__(self) -> str:
         """A title: "Tile survey of FlashInfer 0.6.3 on SM120"."""
-        package = "torch" if self.what == "gemm" else "FlashInfer"
+        package = requests.LIBRARIES[self.package]
         what = WHAT[self.what]
         if self.what == "gemm":
-            what = f"GEMM suite {self.suite}" if self.suite else count(len(self.cases), "GEMM case")
+            noun = requests.noun(self.chosen_cases)
+            what = f"{noun} suite {self.suite}" if self.suite else count(len(self.cases), f"{noun} case")
+            what = f"{what[0].upper()}{what[1:]}"
         versions = (
             ", ".join(self.versions) if len(self.versions) < 4 else count(len(self.versions), "version")
         )
@@ -89,7 +107,7 @@ class Ask:
 
 def from_query(query: QueryDict) -> dict[str, Any]:
     """What `clean` takes, of a permalink's parameters; those that nobody knows are left out."""
-    single = ("what", "suite", "time_limit_s", "foreign")
+    single = {field.name for field in dataclasses.fields(Ask)} - set(PARAMETERS.values())
     data: dict[str, Any] = {name: query[name] for name in single if query.get(name)}
     return data | {field: query.getlist(name) for name, field in PARAMETERS.items() if name in query}
 
@@ -113,20 +131,22 @@ def check(ask: Ask, machines: offers.Machines | None = None) -> None:
             faults["versions"] = f"{version} is not registered here as a candidate of {ask.package}."
     if ask.what == "gemm" and any(target != "cpu" for target in ask.targets):
         machines = machines or offers.Machines.read()
-        wrong = next((said for said in (_missing(target, machines) for target in ask.targets) if said), "")
+        wrong = next(
+            (said for said in (_missing(target, machines, ask.library) for target in ask.targets) if said), ""
+        )
         if wrong:
             faults["targets"] = wrong
     if faults:
         raise ValidationError(faults)
 
 
-def _missing(target: str, machines: offers.Machines) -> str:
+def _missing(target: str, machines: offers.Machines, library: str) -> str:
     """Why a target of measurements cannot be asked for; "" if it can."""
     kind, _, which = target.partition(":")
     uuids = which.split("+") if kind in ("gpu", "gang") else []
     unknown = next((uuid for uuid in uuids if uuid not in machines.by_uuid), None)
     if unknown is not None:
-        return f"{unknown} is no GPU that has reported here{_expected(kind, machines.by_uuid)}."
+        return f"{unknown} is no GPU that has reported here{_expected(kind, library, machines.by_uuid)}."
     if kind == "gang" and not set.intersection(*(machines.seen_by(uuid) for uuid in uuids)):
         return f"{describe(target)}: the GPUs of a gang must be in one host, and no host has all of these."
     here: dict[str, Iterable[str]] = {
@@ -134,15 +154,16 @@ def _missing(target: str, machines: offers.Machines) -> str:
     }  # fmt: skip
     known = list(here.get(kind, ()))
     if which and kind in here and which not in known:
-        return f"{target} is not here{_expected(kind, [f'{kind}:{name}' for name in known])}."
+        return f"{target} is not here{_expected(kind, library, [f'{kind}:{name}' for name in known])}."
     return ""
 
 
-def _expected(kind: str, names: Iterable[str], most: int = 8) -> str:
+def _expected(kind: str, library: str, names: Iterable[str], most: int = 8) -> str:
     """The end of a sentence that refuses a target of this kind; `names` are those that could be asked for."""
     listed = list(names)
     if not listed:
-        return f": no {'host' if kind == 'cpu' else 'GPU'} has reported here yet; expected cpu"
+        instead = "expected cpu" if library == "torch" else f"{requests.LIBRARIES[library]} needs one"
+        return f": no {'host' if kind == 'cpu' else 'GPU'} has reported here yet; {instead}"
     more = f" or one of {len(listed) - most} more" if len(listed) > most else ""
     return f"; expected {', '.join(listed[:most])}{more}"
 
@@ -164,27 +185,41 @@ def to_requests(ask: Ask) -> list[tuple[str, Request]]:
 
 
 def _request(ask: Ask, version: str, target: str) -> Request:
+    request = _plain_request(ask, version, target)
+    return dataclasses.replace(
+        request,
+        params=request.params | candidate_params(request.versions),
+        time_limit_s=ask.time_limit_s,
+    )
+
+
+def _plain_request(ask: Ask, version: str, target: str) -> Request:
     if ask.what == "gemm":
         queue, gpus = queue_of(target)
         return requests.gemm(
             ask.chosen_cases,
             suite=ask.suite,
-            torch=version,
+            library=ask.library,
+            version=version,
             queue=queue,
             where=describe(target),
             gpus=gpus,
             foreign=ask.foreign,
-            time_limit_s=ask.time_limit_s,
+            options=ask.options,
         )
     which = target.partition(":")[2]
     if ask.what in ask_fields.EXPLORED:
-        request = requests.exploration(version, which, rescue=ask.what == "rescue")
-    else:
-        request = requests.survey(version, which, tier="full" if ask.what == "full" else "types")
-    if is_candidate(version):
-        wheel = {"candidate": offers.candidate_digest(ask.package, version)}
-        request = dataclasses.replace(request, params=request.params | wheel)
-    return dataclasses.replace(request, time_limit_s=ask.time_limit_s)
+        return requests.exploration(version, which, rescue=ask.what == "rescue")
+    return requests.survey(version, which, tier="full" if ask.what == "full" else "types")
+
+
+def candidate_params(versions: Mapping[str, str]) -> dict[str, str]:
+    """What tells a worker which wheel a recipe with a candidate means; empty for releases, and for a
+    candidate that is not registered any more."""
+    for name, version in versions.items():
+        if is_candidate(version) and (digest := offers.candidate_digest(name, version)):
+            return {"candidate": digest}
+    return {}
 
 
 def queue_of(target: str) -> tuple[str, tuple[str, ...]]:

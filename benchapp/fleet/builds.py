@@ -12,6 +12,7 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from benchapp.catalog.models import Recipe
+from benchapp.fleet.asks import candidate_params
 from benchapp.fleet.models import Installation
 from benchapp.fleet.reports import SILENT_S
 from benchapp.runs import broker, queues, work
@@ -121,7 +122,7 @@ def ask_for_builds() -> int:
             title=f"Environment of {recipes[recipe]} on {installation.host}",
             queue=queues.build_of(installation.key),
             versions=recipes[recipe].versions,
-            params={},
+            params=dict(candidate_params(recipes[recipe].versions)),
             priority=priority,
         )
         asked += request_run(request, user=None, source=Job.Source.FOLLOW_UP)[1]

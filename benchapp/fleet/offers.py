@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from functools import cached_property
 
+from django.db.models.fields.json import KeyTextTransform
 from packaging.version import Version
 
 from benchapp.catalog.models import Release, Stack
@@ -13,11 +14,11 @@ from benchapp.catalog.versions import version_order
 from benchapp.fleet.models import Candidate, Gpu, Installation, WatchedRelease
 from benchapp.runs import queues
 from benchapp.runs.models import Run
-from benchapp.runs.requests import CPU_TORCH
+from benchapp.runs.requests import CPU_TORCH, GPU_TORCH
 from workers.bench.tiles.versions import normalised_or_none
 
 #: What recipes call a package → what the index calls it.
-ON_INDEX = {"flashinfer": "flashinfer-python", "torch": "torch"}
+ON_INDEX = {"flashinfer": "flashinfer-python", "torch": "torch", "sgl-kernel": "sgl-kernel"}
 
 
 def releases(package: str) -> list[str]:
@@ -26,9 +27,13 @@ def releases(package: str) -> list[str]:
     watched = WatchedRelease.objects.filter(package=ON_INDEX[package])
     known |= set(watched.values_list("version", flat=True))
     if package == "torch":
-        seen = Stack.objects.filter(components__has_key="torch").values_list("components__torch", flat=True)
+        known |= {CPU_TORCH, GPU_TORCH}
+    if package != "flashinfer":
+        seen = Stack.objects.filter(components__has_key=package).values_list(
+            KeyTextTransform(package, "components"), flat=True
+        )
         # torch says 2.13.0+cpu of what the index calls 2.13.0
-        known |= {CPU_TORCH} | {str(version).partition("+")[0] for version in seen}
+        known |= {str(version).partition("+")[0] for version in seen}
     plain = {normalised_or_none(version) for version in known}
     return sorted((version for version in plain if version and "+" not in version), key=version_order)[::-1]
 
@@ -38,10 +43,10 @@ def candidates(package: str) -> list[str]:
     return list(Candidate.objects.filter(package=package).values_list("version", flat=True))
 
 
-def candidate_digest(package: str, version: str) -> str:
-    """The SHA-256 of a registered candidate's wheel."""
+def candidate_digest(package: str, version: str) -> str | None:
+    """The SHA-256 of a registered candidate's wheel; None where it is not registered."""
     found = Candidate.objects.filter(package=package, version=version)
-    return found.values_list("sha256", flat=True).get()
+    return found.values_list("sha256", flat=True).first()
 
 
 def newest(package: str) -> str | None:

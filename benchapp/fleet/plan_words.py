@@ -64,9 +64,14 @@ def command(ask: Ask) -> str:
     for option, values in (("--version", ask.versions), ("--target", ask.targets)):
         for value in values:
             words += [option, value]
+    words += ["--library", ask.library] if ask.library != "torch" else []
     words += ["--suite", ask.suite] if ask.suite else []
     for case in ask.cases:
         words += ["--case", case]
     words += ["--time-limit-s", str(ask.time_limit_s)] if ask.time_limit_s else []
     words += ["--foreign", ask.foreign] if ask.foreign != "refuse" else []
+    for name, value in ask.options.items():
+        each = {"backends": "backend"}.get(name, name).replace("_", "-")
+        for said in value if isinstance(value, list) else [value]:
+            words += [f"--{each}", str(said)]
     return shlex.join(words)

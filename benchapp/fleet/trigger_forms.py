@@ -11,9 +11,11 @@ from django.http import QueryDict
 from packaging.version import Version
 
 from benchapp.fleet import asks, offers
-from benchapp.fleet.ask_fields import EXPLORED, FOREIGN, NEWEST, WHAT
+from benchapp.fleet.ask_fields import EXAMPLES, EXPLORED, FOREIGN, NEWEST, TIMERS, WHAT
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.words import gpu_name
+from benchapp.runs.again import OPTIONS
+from benchapp.runs.requests import LIBRARIES
 from benchapp.tiles.queries import FIRST_ARCH
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
@@ -21,13 +23,25 @@ from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
 #: Releases offered at first sight; older ones unfold.
 FIRST_VERSIONS = 8
-FIRST_SUITE = "cpu-smoke"
+FIRST_SUITE, FIRST_GPU_SUITE = "cpu-smoke", "h200-first"
 #: Values of an address that nothing offers, shown so that they can be taken away.
 MOST_STRANGE = 20
 LONGEST_STRANGE = 80
+LONGEST_BACKENDS = 1300
 FOREIGN_WORDS = {"refuse": "measure nothing", "flag": "measure and flag it"}
-#: Own cases are typed into one box.
-OWN_CASES = "own_cases"
+BACKEND_EXAMPLES = {
+    "torch": "torch.mm",
+    "flashinfer": "flashinfer.mm_fp4.cutlass",
+    "sgl-kernel": "sgl.cutlass_scaled_fp4_mm",
+}
+TIMER_WORDS = {
+    "auto": "the best there is",
+    "cupti": "CUPTI",
+    "cuda_graph": "CUDA graph",
+    "cuda_events": "CUDA events",
+}
+#: Own cases, and backends, are typed into one box each.
+OWN_CASES, OWN_BACKENDS = "own_cases", "own_backends"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,15 +74,23 @@ class TriggerForm:
         what = data.get("what", "survey")
         self.what = what if what in WHAT else "survey"
         self.gemm = self.what == "gemm"
-        self.package = "torch" if self.gemm else "flashinfer"
-        self.package_label = "torch" if self.gemm else "FlashInfer"
+        library = str(data.get("library", "torch"))
+        self.library = library if library in LIBRARIES else "torch"
+        self.package = self.library if self.gemm else "flashinfer"
+        self.package_label = LIBRARIES[self.package]
         self.suite = str(data.get("suite", ""))
         self.time_limit_s = str(data.get("time_limit_s", ""))[:12]
-        self._foreign = str(data.get("foreign", FOREIGN[0]))
-        self._machines = machines
-        self._versions, self._targets, self._cases = (
-            [str(value) for value in data.get(field, ())] for field in ("versions", "targets", "cases")
+        self.processes, self.case_timeout_s = (
+            str(data.get(name, ""))[:12] for name in ("processes", "case_timeout_s")
         )
+        self._foreign, self._timer = str(data.get("foreign", FOREIGN[0])), str(data.get("timer", TIMERS[0]))
+        self._machines = machines
+        self._versions, self._targets, self._cases, self._backends = (
+            [str(value) for value in data.get(field, ())]
+            for field in ("versions", "targets", "cases", "backends")
+        )
+        #: an option that the page keeps folded is set
+        self.more = any(data.get(name) for name in OPTIONS if data.get(name) != TIMERS[0])
         self.faults: dict[str, str] = {}
         self.ask: Ask | None = None
         try:
@@ -81,6 +103,10 @@ class TriggerForm:
     @property
     def whats(self) -> list[Choice]:
         return [Choice(name, label, name == self.what) for name, label in WHAT.items()]
+
+    @property
+    def libraries(self) -> list[Choice]:
+        return [Choice(name, label, name == self.library) for name, label in LIBRARIES.items()]
 
     @property
     def version_groups(self) -> list[Group]:
@@ -134,7 +160,7 @@ class TriggerForm:
             if len(uuids) > 1
         ]
         groups = [
-            Group("CPUs", _choices(cpus, self._targets)),
+            Group("CPUs", _choices(cpus, self._targets) if self.library == "torch" else []),
             Group("Any GPU of a kind", _choices(kinds, self._targets)),
             Group("One GPU", _choices(one, self._targets)),
             Group("Gangs", _choices(gangs, self._targets)),
@@ -162,6 +188,27 @@ class TriggerForm:
         return [Choice(name, FOREIGN_WORDS[name], name == self._foreign) for name in FOREIGN]
 
     @property
+    def option_faults(self) -> list[str]:
+        return [self.faults[name] for name in OPTIONS if name in self.faults]
+
+    @property
+    def example(self) -> str:
+        """A version of its library."""
+        return EXAMPLES[self.package]
+
+    @property
+    def backend_example(self) -> str:
+        return BACKEND_EXAMPLES[self.package]
+
+    @property
+    def timers(self) -> list[Choice]:
+        return [Choice(name, TIMER_WORDS[name], name == self._timer) for name in TIMERS]
+
+    @property
+    def backends(self) -> str:
+        return " ".join(self._backends)[:LONGEST_BACKENDS]
+
+    @property
     def on_gpus(self) -> bool:
         return self.gemm and any(target.partition(":")[0] != "cpu" for target in self._targets)
 
@@ -186,22 +233,49 @@ def _choices(offered: Iterable[tuple[str, str]], chosen: Sequence[str]) -> list[
 def _settled(query: QueryDict) -> dict[str, Any]:
     """What the address asks for. One that names nothing, or just changed what it asks for, begins anew."""
     data = asks.from_query(query)
-    what = data.get("what", "survey")
-    empty = not set(data) - {"what"} and "was" not in query
+    what, library = data.get("what", "survey"), data.get("library", "torch")
+    empty = not set(data) - {"what", "library"} and "was" not in query
     if empty or query.get("was", what) != what:
-        return _first(what)
+        return _first(what, library)
+    if query.get("was_library", library) != library:
+        # what is to be measured, and where, may stay; versions and backends are of the other library
+        data |= {"versions": _first_versions(library), "backends": []}
+        data["targets"] = _first_targets(library, data.get("targets", []))
     if query.get("was_suite", data.get("suite", "")) != data.get("suite", ""):
         data["cases"] = []  # of another suite
     if not data.get("suite") and (typed := query.get(OWN_CASES, "")):
-        data["cases"] = [*data.get("cases", ()), *typed.replace(",", " ").split()]
+        # a comma may be within a case: rmsnorm:tokens=64,hidden=7168
+        data["cases"] = [*data.get("cases", ()), *(word.strip(",") for word in typed.split())]
+    if typed := query.get(OWN_BACKENDS, ""):
+        data["backends"] = [*data.get("backends", ()), *typed.replace(",", " ").split()]
     if what != "gemm":
         data = {name: value for name, value in data.items() if value or name in ("versions", "targets")}
     return {"what": what} | data
 
 
-def _first(what: str) -> dict[str, Any]:
-    if what == "gemm":
-        newest = offers.newest("torch")
-        return {"what": what, "versions": [newest], "targets": ["cpu"], "suite": FIRST_SUITE}
-    versions = [NEWEST] if offers.newest("flashinfer") else []
-    return {"what": what, "versions": versions, "targets": [f"arch:{FIRST_ARCH}"]}
+def _first(what: str, library: str) -> dict[str, Any]:
+    if what != "gemm":
+        versions = [NEWEST] if offers.newest("flashinfer") else []
+        return {"what": what, "versions": versions, "targets": [f"arch:{FIRST_ARCH}"]}
+    targets = _first_targets(library, ["cpu"])
+    return {
+        "what": what,
+        "library": library,
+        "versions": _first_versions(library),
+        "targets": targets,
+        "suite": FIRST_SUITE if targets == ["cpu"] else FIRST_GPU_SUITE,
+    }
+
+
+def _first_versions(library: str) -> list[str]:
+    newest = offers.newest(library) if library in LIBRARIES else None
+    return [newest] if newest else []
+
+
+def _first_targets(library: str, before: Sequence[str]) -> list[str]:
+    """Those before, for a library that needs GPUs without CPUs; then any GPU of the first architecture."""
+    if library == "torch":
+        return list(before)
+    kept = [target for target in before if target.partition(":")[0] != "cpu"]
+    first = next(iter(sorted(offers.Machines.read().archs)), None)
+    return kept or ([f"gpuarch:{first}"] if first else [])

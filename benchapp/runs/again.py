@@ -10,9 +10,11 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from benchapp.catalog.models import Target
+from benchapp.catalog.versions import is_candidate
 from benchapp.runs import queues
 from benchapp.runs.models import Job, Run
-from workers.bench.cases.parse import from_row
+from benchapp.runs.requests import library_of
+from workers.bench.cases.parse import as_row, from_params, from_row
 from workers.bench.document import BenchError
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
@@ -20,7 +22,9 @@ from workers.bench.tiles.arches import ARCHES
 #: How UUIDs of GPUs begin that nobody here has: what was measured on them came with Tilewatch.
 RECORDED = "GPU-recorded"
 #: Parameters of addresses → the fields that they are repeated for.
-PARAMETERS = {"version": "versions", "target": "targets", "case": "cases"}
+PARAMETERS = {"version": "versions", "target": "targets", "case": "cases", "backend": "backends"}
+#: What else of a benchmark an ask may set: as its fields and a run's parameters call it.
+OPTIONS = ("processes", "case_timeout_s", "timer", "backends")
 
 
 def of_run(run: Run) -> str:
@@ -38,14 +42,12 @@ def of_run(run: Run) -> str:
         target = _target_of(run)
         if not target:
             return ""
-        return _of_gemm(
-            versions.get("torch", ""),
-            target,
-            params.get("suite", ""),
-            params.get("cases", ()),
-            foreign=params.get("foreign", ""),
-            time_limit_s=run.time_limit_s,
-        )
+        limits = {
+            name: params[name] for name in ("foreign", *OPTIONS) if params.get(name) not in (None, "", [])
+        }
+        if run.time_limit_s:
+            limits["time_limit_s"] = run.time_limit_s
+        return _of_gemm(versions, target, params.get("suite", ""), params.get("cases", ()), limits)
     return ""
 
 
@@ -71,22 +73,27 @@ def of_tiles(version: str, arch: str, *, what: str = "survey") -> str:
     return _address([("what", what), ("version", version), ("target", f"arch:{arch}")])
 
 
-def of_case(torch: str, target_key: str, case: Mapping[str, Any]) -> str:
-    """The address that measures one GEMM again where it was measured; on CPUs by any host's, on a recorded
+def of_point(stack: Mapping[str, Any], target_key: str, kind: str, params: Mapping[str, Any]) -> str:
+    """The address that measures one case again where it was measured; on CPUs by any host's, on a recorded
     GPU by any of its model.
 
-    `target_key` is of the catalog, and `torch` as torch tells it: 2.13.0+cu130. "" of a case that no bench
-    here measures.
+    `stack` is what was observed, and each version as the package tells it: 2.13.0+cu130. `target_key`,
+    `kind` and `params` are of the catalog. "" of a case that no bench here measures.
     """
     try:
-        from_row(dict(case), "case")
+        case = from_params(kind, params, "case")
     except BenchError:
         return ""
-    kind, _, uuid = target_key.partition(":")
-    target = target_key if kind == "gpu" else "cpu"
+    target_kind, _, uuid = target_key.partition(":")
+    target = target_key if target_kind == "gpu" else "cpu"
+    library = library_of(stack)
+    if not library or (library != "torch" and target == "cpu"):
+        return ""
     if uuid.startswith(RECORDED):
         target = f"model:{_recorded_model(target_key)}"
-    return _of_gemm(torch.partition("+")[0], target, "", [case])
+    version = str(stack[library])
+    plain = version if is_candidate(version) else version.partition("+")[0]
+    return _of_gemm({library: plain}, target, "", [as_row(case)])
 
 
 @lru_cache(maxsize=64)
@@ -96,28 +103,33 @@ def _recorded_model(target_key: str) -> str:
 
 
 def _of_gemm(
-    torch: str,
+    versions: Mapping[str, str],
     target: str,
     suite: str,
     cases: Sequence[Mapping[str, Any]],
-    *,
-    foreign: str = "",
-    time_limit_s: int | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> str:
-    named = ["{m}x{n}x{k}:{dtype}".format_map(_Known(case)) for case in cases]
+    named = [_text_of(case) for case in cases]
     of_suite = [str(case) for case in SUITES.get(suite, ())]
     if not set(named) <= set(of_suite):
         suite = ""  # the list has changed since
-    words = [("what", "gemm"), ("version", torch), ("target", target)]
+    library = library_of(versions)
+    words = [("what", "gemm"), ("version", versions.get(library, "")), ("target", target)]
+    if library and library != "torch":
+        words.append(("library", library))
     if suite:
         words.append(("suite", suite))
     if not suite or named != of_suite:
         words += [("case", name) for name in named]
-    if time_limit_s:
-        words.append(("time_limit_s", str(time_limit_s)))
-    if foreign:
-        words.append(("foreign", foreign))
-    return _address(words)
+    return _address(words + words_of(options or {}))
+
+
+def _text_of(case: Mapping[str, Any]) -> str:
+    """A case as an ask names it; also one that cannot be read, so that the page says what is wrong."""
+    try:
+        return str(from_row(case, "case"))
+    except BenchError:
+        return "{m}x{n}x{k}:{dtype}".format_map(_Known(case))
 
 
 class _Known(dict[str, Any]):

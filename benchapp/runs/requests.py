@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -24,8 +24,13 @@ from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
 #: The torch of CPU benchmarks.
 CPU_TORCH = "2.13.0"
+#: The torch beside the libraries of GPU benchmarks: FlashInfer 0.5.3 to 0.6.18 were seen to work with it.
+GPU_TORCH = "2.11.0"
 #: The CUDA major release that torch is built for, of GPU benchmarks.
 GPU_CUDA = "13"
+#: What a benchmark may be of, the most particular last → what people call it. Recipes have one of them, and
+#: torch beside it.
+LIBRARIES = {"torch": "torch", "flashinfer": "FlashInfer", "sgl-kernel": "sgl-kernel"}
 LONGEST_VERSION = 60
 #: Whole compiles that one exploration may ask for.
 MOST_FULL = 20
@@ -144,30 +149,53 @@ def placed(request: Request) -> Request:
     return dataclasses.replace(request, target=target)
 
 
+def recipe(library: str, version: str, *, device: str) -> dict[str, str]:
+    """Versions of the environment that a version of a library is measured in, on "cpu" or "cuda"."""
+    cuda = {"cuda": GPU_CUDA} if device == "cuda" else {}
+    return {"torch": GPU_TORCH} | cuda | {library: version}
+
+
+def library_of(versions: Mapping[str, str]) -> str:
+    """The library that a recipe, or a stack, is for; "" where it has none of them."""
+    return next((name for name in reversed(LIBRARIES) if name in versions), "")
+
+
+def noun(cases: Sequence[Case]) -> str:
+    """What cases are, in front of "suite" or "case": GEMM, or kernel where others are among them."""
+    return "GEMM" if all(case.kind in ("gemm", "grouped_gemm") for case in cases) else "kernel"
+
+
 def gemm(
     cases: Sequence[Case],
     *,
     suite: str,
-    torch: str,
+    version: str,
+    library: str = "torch",
     queue: str = queues.CPU,
     where: str = "this machine's CPUs",
     gpus: Sequence[str] = (),
     foreign: str = "",
     time_limit_s: int | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Request:
-    """GEMM cases on what `queue` stands for. On GPUs `foreign` says what becomes of a measurement beside
-    another program: it is refused, or flagged. `suite` is the list that the cases are of, "" for none."""
+    """Cases with a version of a library, on what `queue` stands for. On GPUs `foreign` says what becomes of
+    a measurement beside another program: it is refused, or flagged. `suite` is the list that the cases are
+    of, "" for none; `options` are more parameters of the run."""
     device = "cpu" if queue.partition(".")[0] == queues.CPU else "cuda"
     params: dict[str, Any] = {"device": device, "suite": suite, "cases": [as_row(case) for case in cases]}
     if device == "cuda":
         params["foreign"] = foreign
-    what = f"GEMM suite {suite}" if suite else f"{len(cases)} GEMM case{'s' * (len(cases) != 1)}"
+    what = (
+        f"{noun(cases)} suite {suite}"
+        if suite
+        else f"{len(cases)} {noun(cases)} case{'s' * (len(cases) != 1)}"
+    )
     return Request(
         kind=Run.Kind.GEMM,
-        title=f"{what} on {where}",
+        title=f"{what[0].upper()}{what[1:]} on {where}",
         queue=queue,
-        versions={"torch": torch} | ({"cuda": GPU_CUDA} if device == "cuda" else {}),
-        params=params,
+        versions=recipe(library, version, device=device),
+        params=params | dict(options or {}),
         needs_environment=True,
         gpus=tuple(gpus),
         time_limit_s=time_limit_s,
@@ -180,5 +208,5 @@ def request_cpu_gemm(
     """Ask for a GEMM suite on this host's CPUs. Returns (run, created). Raises ValidationError."""
     if suite not in SUITES:
         raise ValidationError(f"{suite[:40]!r} is not a suite; expected {', '.join(sorted(SUITES))}.")
-    request = gemm(SUITES[suite], suite=suite, torch=CPU_TORCH)
+    request = gemm(SUITES[suite], suite=suite, version=CPU_TORCH)
     return request_run(request, user=user, source=source, waits_for=waits_for)

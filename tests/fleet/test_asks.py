@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from benchapp.catalog.models import Release
 from benchapp.fleet import asks
-from benchapp.fleet.ask_fields import EXPLORED, FOREIGN, MOST_RUNS, TIME_LIMITS_S, WHAT
+from benchapp.fleet.ask_fields import BOUNDS, EXPLORED, FOREIGN, MOST_RUNS, TIMERS, WHAT
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Candidate, Gpu, Installation, WatchedRelease
 from benchapp.people.models import AuditEntry, User
 from benchapp.runs.models import Job, Run, State
-from benchapp.runs.requests import DEEP_PRIORITY, request_cpu_gemm
+from benchapp.runs.requests import DEEP_PRIORITY, GPU_TORCH, LIBRARIES, request_cpu_gemm
 from workers.bench.gemm.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 
@@ -38,8 +38,12 @@ MEASURED = st.one_of(
     st.sampled_from(["model:nvidia-h200", "gpuarch:sm90"]),
     st.sets(UUIDS, min_size=2, max_size=8).map(lambda gang: "gang:" + "+".join(gang)),
 )
-CASES = st.builds("{}x{}x{}:{}".format, *[st.integers(1, 9999)] * 3, st.sampled_from(["bf16", "fp32"]))
-LIMITS = st.one_of(st.none(), st.integers(*TIME_LIMITS_S))
+ON_GPUS = MEASURED.filter(lambda target: not target.startswith("cpu"))
+CASES = st.one_of(
+    st.builds("{}x{}x{}:{}".format, *[st.integers(1, 9999)] * 3, st.sampled_from(["bf16", "nvfp4"])),
+    st.builds("rmsnorm:tokens={},hidden=7168,dtype=bf16".format, st.integers(1, 9999)),
+)
+LIMITS = st.one_of(st.none(), st.integers(*BOUNDS["time_limit_s"]))
 
 
 @st.composite
@@ -54,9 +58,17 @@ def good(draw) -> dict[str, Any]:
         arches = ["sm120", "sm121"] if what in EXPLORED else list(ARCHES)
         targets = st.sampled_from(arches).map("arch:{}".format)
         return data | {"targets": draw(st.lists(targets, min_size=1, max_size=4))}
+    library = draw(st.sampled_from(list(LIBRARIES)))
+    timer = draw(st.sampled_from(TIMERS))
+    anywhere = MEASURED if (library, timer) == ("torch", "auto") else ON_GPUS
     data |= {
-        "targets": draw(st.lists(MEASURED, min_size=1, max_size=4)),
+        "library": library,
+        "targets": draw(st.lists(anywhere, min_size=1, max_size=4)),
         "foreign": draw(st.sampled_from(FOREIGN)),
+        "processes": draw(st.one_of(st.none(), st.integers(*BOUNDS["processes"]))),
+        "case_timeout_s": draw(st.one_of(st.none(), st.integers(*BOUNDS["case_timeout_s"]))),
+        "timer": timer,
+        "backends": draw(st.lists(st.from_regex(r"\A[a-z0-9_.-]{1,60}\Z"), max_size=3)),
     }
     if draw(st.booleans()):
         suite = draw(st.sampled_from(list(SUITES)))
@@ -136,6 +148,16 @@ def test_a_refusal_names_the_field_and_what_was_expected(field, value, said):
         ("suite", "", "Expected a suite (cpu-smoke"),
         ("cases", ["1x1x1:bf16"], "expected cases of the suite cpu-smoke, or no suite"),
         ("cases", ["1x1"], "expected MxNxK"),
+        ("library", "../../x", "expected torch, flashinfer or sgl-kernel"),
+        ("library", ["torch"], "expected one word"),
+        ("processes", 300, "Expected whole processes from 1 to 10."),
+        ("processes", "-1", "Expected whole processes from 1 to 10."),
+        ("case_timeout_s", "5", "Expected whole seconds from 10 to 3,600."),
+        ("timer", "stopwatch", "expected auto, cupti, cuda_graph or cuda_events"),
+        ("timer", "cupti", "CPUs have no timer to choose"),
+        ("backends", ['torch.mm"; rm -rf /'], "is no backend: expected a name such as torch.mm"),
+        ("backends", ["--out=/etc/passwd"], "is no backend"),
+        ("backends", [f"b{n}" for n in range(21)], "21 backends: expected at most 20."),
     ],
 )
 def test_a_refusal_of_a_benchmark_names_the_field(field, value, said):
@@ -143,6 +165,31 @@ def test_a_refusal_of_a_benchmark_names_the_field(field, value, said):
     with pytest.raises(ValidationError) as caught:
         Ask.from_json(data | {field: value})
     assert said in caught.value.message_dict[field][0]
+
+
+@pytest.mark.parametrize("library", ["flashinfer", "sgl-kernel"])
+def test_what_runs_on_gpus_alone_is_refused_on_cpus(library):
+    data = {"what": "gemm", "library": library, "versions": ["0.6.9"], "cases": ["1x8x16:bf16"]}
+    for targets in (["cpu"], ["gpuarch:sm90", "cpu:aaaaaaaa"]):
+        with pytest.raises(ValidationError) as caught:
+            Ask.from_json(data | {"targets": targets})
+        assert "runs on GPUs alone: expected gpu:UUID" in caught.value.message_dict["targets"][0]
+    assert Ask.from_json(data | {"targets": ["gpuarch:sm90"]}).package == library
+
+
+def test_only_a_benchmark_has_a_library_and_options():
+    data = {"what": "survey", "versions": ["0.6.3"], "targets": ["arch:sm120"]}
+    wrong = {"library": "flashinfer", "processes": 2, "timer": "cupti", "backends": ["torch.mm"]}
+    with pytest.raises(ValidationError) as caught:
+        Ask.from_json(data | wrong)
+    assert set(caught.value.message_dict) == set(wrong)
+    assert all("only a benchmark has" in said[0] for said in caught.value.message_dict.values())
+
+
+def test_what_was_asked_before_there_were_libraries_is_of_torch():
+    ask = Ask.from_json({"what": "gemm", "versions": ["2.13.0"], "targets": ["cpu"], "suite": "cpu-smoke"})
+    assert (ask.library, ask.package, ask.options) == ("torch", "torch", {})
+    assert ask.query() == "what=gemm&version=2.13.0&target=cpu&suite=cpu-smoke"
 
 
 def test_a_job_is_bounded():
@@ -266,6 +313,24 @@ def test_background_work_stays_in_the_background_whatever_the_priority_of_the_jo
         assert (run.priority, run.time_limit_s, run.state) == (priority, 600, State.QUEUED)
 
 
+def test_each_library_has_its_recipe_and_its_options_go_with_the_run(h200s):
+    cases = ["16x4096x7168:nvfp4", "rmsnorm:tokens=64,hidden=7168,dtype=bf16"]
+    options = {
+        "processes": 3,
+        "case_timeout_s": 60,
+        "timer": "cupti",
+        "backends": ["flashinfer.mm_fp4.cutlass"],
+    }
+    for library in ("flashinfer", "sgl-kernel"):
+        ask = gemm("gpuarch:sm90", library=library, versions=["0.6.9"], suite="", cases=cases, **options)
+        ((run, _),) = asks.request(ask, user=None, source=Job.Source.COMMAND).runs
+        assert run.recipe.versions == {library: "0.6.9", "torch": GPU_TORCH, "cuda": "13"}
+        assert {name: run.params[name] for name in options} == options
+        assert run.params["cases"][1] == {"kind": "rmsnorm", "tokens": 64, "hidden": 7168, "dtype": "bf16"}
+        assert run.environment and "candidate" not in run.params
+    assert run.job.title == "2 kernel cases on any GPU of sm90"
+
+
 # versions
 
 
@@ -298,3 +363,27 @@ def test_a_candidate_is_measured_once_it_is_registered():
     )
     ((run, _),) = asks.request(asks.clean(ask), user=None, source=Job.Source.COMMAND).runs
     assert run.recipe.versions == {"flashinfer": version}
+
+
+def test_a_candidate_of_flashinfer_is_timed_as_well_as_surveyed(h200s):
+    version = "0.6.3+candidate.1a2b3c4d5e6f"
+    values = {"library": "flashinfer", "versions": [version], "suite": "", "cases": ["16x4096x7168:nvfp4"]}
+    with pytest.raises(ValidationError) as caught:
+        gemm("gpuarch:sm90", **values)
+    assert "is not registered here as a candidate" in caught.value.message_dict["versions"][0]
+    Candidate.objects.create(
+        package="flashinfer", version=version, sha256="0" * 64, size=1, body=b"x", origin="a.whl"
+    )
+    ((run, _),) = asks.request(gemm("gpuarch:sm90", **values), user=None, source=Job.Source.COMMAND).runs
+    assert run.recipe.versions == {"flashinfer": version, "torch": GPU_TORCH, "cuda": "13"}
+    assert run.params["candidate"] == "0" * 64
+    with pytest.raises(ValidationError):
+        gemm("gpuarch:sm90", **values | {"library": "torch"})
+
+
+def test_newest_is_of_the_library(h200s):
+    for package, version in (("flashinfer", "0.6.9"), ("sgl-kernel", "0.3.1"), ("torch", "9.0.0")):
+        Release.objects.create(package=package, version=version)
+        ask = gemm("gpuarch:sm90", library=package, versions=["newest"])
+        ((run, _),) = asks.request(ask, user=None, source=Job.Source.SCHEDULE).runs
+        assert run.recipe.versions == {"torch": GPU_TORCH, "cuda": "13"} | {package: version}

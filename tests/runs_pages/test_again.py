@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from benchapp.catalog.models import Recipe, Target
 from benchapp.fleet import asks
+from benchapp.fleet.models import Candidate
 from benchapp.runs import again
 from benchapp.runs.models import Job, Run
 from benchapp.runs.requests import request_exploration, request_survey
@@ -101,12 +102,16 @@ def test_each_point_links_to_its_case_version_and_target(client):
     assert {(ask.versions, ask.targets) for ask in found} == {(("2.13.0",), ("cpu",))}
 
 
+CASE = {"m": 1, "n": 1, "k": 1, "dtype": "bf16", "layout": "nt"}
+TORCH = {"torch": "2.13.0+cu130", "cublas": "13.1"}
+
+
 def test_what_no_bench_here_measures_has_no_address():
-    case = {"m": 1, "n": 1, "k": 1, "dtype": "nvfp4", "layout": "tn"}
-    assert again.of_case("2.13.0", "gpu:GPU-1", case) == ""
-    assert "target=gpu:GPU-1" in again.of_case(
-        "2.13.0+cu130", "gpu:GPU-1", case | {"dtype": "bf16", "layout": "nt"}
-    )
+    assert again.of_point(TORCH, "gpu:GPU-1", "gemm", CASE | {"dtype": "int2"}) == ""
+    assert again.of_point(TORCH, "gpu:GPU-1", "moe", CASE) == ""
+    assert again.of_point({"vllm": "0.24"}, "gpu:GPU-1", "gemm", CASE) == ""
+    assert again.of_point({"flashinfer": "0.6.9"}, "cpu:boxa", "gemm", CASE) == ""
+    assert "target=gpu:GPU-1" in again.of_point(TORCH, "gpu:GPU-1", "gemm", CASE)
     assert again.of_tiles("0.6.3", "sm42") == ""
 
 
@@ -114,10 +119,45 @@ def test_what_was_recorded_on_a_gpu_elsewhere_is_measured_on_any_of_its_model():
     key = "gpu:GPU-recorded-again-test"
     Target.objects.create(key=key, kind="gpu", arch="sm90", model="NVIDIA H200")
     host("boxa", "aaaaaaaa", "GPU-a0")
-    case = {"m": 1, "n": 1, "k": 1, "dtype": "bf16", "layout": "nt"}
     with at_most(1):
-        found = {again.of_case("2.13.0+cu130", key, case) for _ in range(3)}
+        found = {again.of_point(TORCH, key, "gemm", CASE) for _ in range(3)}
     assert [ask_of(address).targets for address in found] == [("model:nvidia-h200",)]
+
+
+def candidate(version: str) -> None:
+    Candidate.objects.create(
+        package="flashinfer", version=version, sha256="0" * 64, size=1, body=b"x", origin="a.whl"
+    )
+
+
+@pytest.mark.parametrize("library", ["flashinfer", "sgl-kernel"])
+def test_a_run_of_another_library_is_asked_for_again_with_its_options(library):
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    options = {"processes": 3, "case_timeout_s": 60, "timer": "cuda_graph", "backends": ["flashinfer.x"]}
+    rmsnorm = "rmsnorm:tokens=64,hidden=7168,dtype=bf16"
+    (run,) = gemm(
+        "gpu:GPU-a0",
+        library=library,
+        versions=["0.6.9"],
+        suite="",
+        cases=["1x8x16:nvfp4", rmsnorm],
+        **options,
+    )
+    assert same(run)
+    assert f"library={library}" in again.of_run(run)
+    assert run.params == run.params | options
+
+
+def test_a_point_of_a_flashinfer_stack_asks_for_that_version_of_flashinfer():
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    version = "0.7.0+candidate.1a2b3c4d5e6f"
+    candidate(version)
+    for observed, asked in (("0.6.9+cu130", "0.6.9"), (version, version)):
+        stack = TORCH | {"flashinfer": observed}
+        params = {"tokens": 64, "hidden": 7168, "dtype": "bf16"}
+        ask = ask_of(again.of_point(stack, "gpu:GPU-a0", "rmsnorm", params))
+        assert (ask.library, ask.versions, ask.targets) == ("flashinfer", (asked,), ("gpu:GPU-a0",))
+        assert ask.cases == ("rmsnorm:tokens=64,hidden=7168,dtype=bf16",)
 
 
 def test_each_cell_links_to_the_survey_of_its_version(client):

@@ -7,9 +7,10 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.fleet import asks, plan_words, planning
-from benchapp.fleet.ask_fields import FOREIGN, WHAT
+from benchapp.fleet.ask_fields import FOREIGN, TIMERS, WHAT
 from benchapp.people.models import Role, User
 from benchapp.runs.models import Job, Run, State
+from benchapp.runs.requests import LIBRARIES
 from benchapp.runs.watch import wait_for
 
 #: Options → fields of an ask.
@@ -17,10 +18,15 @@ FIELDS = {
     "what": "what",
     "version": "versions",
     "target": "targets",
+    "library": "library",
     "suite": "suite",
     "case": "cases",
     "time_limit_s": "time_limit_s",
     "foreign": "foreign",
+    "processes": "processes",
+    "case_timeout_s": "case_timeout_s",
+    "timer": "timer",
+    "backend": "backends",
 }
 
 
@@ -38,7 +44,7 @@ class Command(BaseCommand):
             action="append",
             required=True,
             metavar="VERSION",
-            help="of FlashInfer, or torch for gemm; newest: the newest known; may be given again",
+            help="of FlashInfer, or of the library of a gemm; newest: the newest known; may be given again",
         )
         parser.add_argument(
             "--target",
@@ -48,12 +54,25 @@ class Command(BaseCommand):
             help="arch:sm120 for tiles; cpu, cpu:INSTALLATION, gpu:UUID, model:nvidia-h200, gpuarch:sm90 or "
             "gang:UUID+UUID for gemm; may be given again",
         )
+        parser.add_argument("--library", choices=list(LIBRARIES), help="what a gemm measures (default torch)")
         parser.add_argument("--suite", metavar="NAME", help="a named list of cases")
         parser.add_argument(
-            "--case", action="append", metavar="MxNxK:dtype", help="of the suite, or without a suite any"
+            "--case",
+            action="append",
+            metavar="CASE",
+            help="16x4096x7168:bf16 or rmsnorm:tokens=64,hidden=7168,dtype=bf16; of the suite, or without a "
+            "suite any; may be given again",
         )
         parser.add_argument("--time-limit-s", metavar="S", help="of each run")
         parser.add_argument("--foreign", choices=FOREIGN, help="beside another program on the GPU")
+        parser.add_argument(
+            "--processes", metavar="N", help="fresh processes that measure each case, 1 to 10"
+        )
+        parser.add_argument("--case-timeout-s", metavar="S", help="of each case, 10 to 3600")
+        parser.add_argument("--timer", choices=TIMERS, help="of GPU time (default auto, the best there is)")
+        parser.add_argument(
+            "--backend", action="append", metavar="NAME", help="measure only this; may be given again"
+        )
         parser.add_argument("--dry-run", action="store_true", help="say what would happen, ask for nothing")
         parser.add_argument("--wait", action="store_true", help="wait until every run has ended")
         parser.add_argument(
