@@ -111,7 +111,10 @@ def _accepted(ask: Ask, target: str, request: Request) -> QuerySet[Document]:
     )
     if ask.what == "survey":
         return done.filter(run__params=request.params)
-    return done.filter(_measured_on(target), run__params__cases=request.params["cases"])
+    alike = {f"run__params__{name}": value for name, value in ask.options.items()}
+    if not ask.backends:
+        alike["run__params__backends__isnull"] = True  # some of them are not all
+    return done.filter(_measured_on(target), run__params__cases=request.params["cases"], **alike)
 
 
 def _measured_on(target: str) -> Q:

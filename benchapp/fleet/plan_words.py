@@ -30,7 +30,7 @@ def expected(plan: Plan) -> str:
     what = "of GPU time" if plan.on_gpus else "of work"
     has = "has" if plan.unknown == 1 else "have"
     rest = f"; {count(plan.unknown, 'run')} {has} no history" if plan.unknown else ""
-    return f"About {duration(seconds)} {what}, from runs of the same size that ended well{rest}."
+    return f"About {duration(seconds)} {what}, from runs that did the same and ended well{rest}."
 
 
 def environments(plan: Plan) -> list[str]:
@@ -39,11 +39,12 @@ def environments(plan: Plan) -> list[str]:
     for each in plan.environments:
         sentence = f"{each.recipe}:"
         if each.built_on:
-            sentence += f" built first on {', '.join(each.built_on)}"
+            built = "it and its kernels are built first" if each.kernels else "built first"
+            sentence += f" {built} on {', '.join(each.built_on)}"
         if each.ready_on:
             sentence += f"{';' if each.built_on else ''} ready on {', '.join(each.ready_on)}"
         if not (each.built_on or each.ready_on):
-            sentence += " built where a worker takes it up"
+            sentence += f" built{' with its kernels' * each.kernels} where a worker takes it up"
         said.append(f"{sentence}.")
     return said
 

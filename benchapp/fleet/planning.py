@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db.models import Count, F, Func, IntegerField, Q
+from django.db.models import Count, Q
 
 from benchapp.catalog.digests import digest, environment_name, recipe_words
 from benchapp.catalog.versions import is_candidate
@@ -22,22 +21,19 @@ from benchapp.fleet.words import gpu_name, listed
 from benchapp.runs import queues
 from benchapp.runs.actions import PRIORITIES, Request, identity
 from benchapp.runs.models import Job, Maintenance, Run, State
+from benchapp.runs.queries import usual_of
 from benchapp.runs.states import ACTIVE
 from benchapp.runs.work import PROTOCOL
 
-#: Ended runs that expected times are taken from: the newest.
-HISTORY = 2000
 #: Runs under way that may be equal to one asked for.
 MOST_ACTIVE = 2000
 #: Hosts under maintenance that a warning names.
 MOST_HELD = 3
-#: What of a run's parameters makes it as long as another one, beside the number of its cases.
-_SIZED_BY = ("device", "suite", "tier", "task", "arch", "full", "rescue")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run. `expected_s` is the median of equal runs that ended well; None: there is no history."""
+    """One run. `expected_s` is how long runs that do the same usually take; None: there is no history."""
 
     title: str
     where: str
@@ -57,6 +53,8 @@ class PlannedEnvironment:
     """An environment that runs need, the hosts that have it and those that build it first."""
 
     recipe: str
+    #: its kernels are compiled when it is built
+    kernels: bool
     ready_on: tuple[str, ...]
     built_on: tuple[str, ...]
 
@@ -110,10 +108,11 @@ def plan(
     ask = asks.resolved(ask)
     wanted = asks.to_requests(ask)
     requests = [request for _, request in wanted]
-    joined, sizes, waiting = under_way(requests), _history(requests), _waiting(requests)
+    joined, waiting = under_way(requests), _waiting(requests)
+    usual = usual_of(requests[0].kind, [(request.queue, request.params) for request in requests])
     at_work = _at_work(requests, machines)
     runs = []
-    for target, request in wanted:
+    for (target, request), expected_s in zip(wanted, usual, strict=True):
         priority = PRIORITIES[source] if request.priority is None else request.priority
         runs.append(
             PlannedRun(
@@ -123,7 +122,7 @@ def plan(
                 recipe=recipe_words(request.versions),
                 cases=len(request.params.get("cases", ())),
                 gpus=len(request.gpus) or int(request.params.get("device") == "cuda"),
-                expected_s=sizes.get(_size(request.kind, request.params)),
+                expected_s=expected_s,
                 ahead=at_work[request.queue]
                 + sum(n for level, n in waiting[request.queue].items() if level >= priority),
                 joins=joined.get(identity(request)),
@@ -165,24 +164,6 @@ def under_way(requests: Sequence[Request]) -> dict[str, int]:
     return {identity(run): run.pk for run in found.order_by("-pk")[:MOST_ACTIVE]}
 
 
-def _size(kind: str, params: Mapping[str, Any]) -> tuple[Any, ...]:
-    cases = params.get("cases")
-    return (str(kind), *(params.get(name) for name in _SIZED_BY), None if cases is None else len(cases))
-
-
-def _history(requests: Sequence[Request]) -> dict[tuple[Any, ...], float]:
-    """Median seconds from start to end of runs that ended well, by their size."""
-    length = Func(F("params__cases"), function="jsonb_array_length", output_field=IntegerField())
-    done = Run.objects.filter(kind=requests[0].kind, state=State.DONE, started_at__isnull=False)
-    rows = done.order_by("-pk").values_list(
-        "kind", *(f"params__{name}" for name in _SIZED_BY), length, "started_at", "finished_at"
-    )
-    took: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
-    for *size, started, finished in rows[:HISTORY]:
-        took[tuple(size)].append((finished - started).total_seconds())
-    return {size: statistics.median(seconds) for size, seconds in took.items()}
-
-
 def _waiting(requests: Sequence[Request]) -> defaultdict[str, dict[int, int]]:
     """Runs that wait in each queue, by priority."""
     queues = {request.queue for request in requests}
@@ -212,19 +193,20 @@ def _environments(
     requests: Sequence[Request], live: Sequence[Installation]
 ) -> tuple[PlannedEnvironment, ...]:
     wanted: defaultdict[str, dict[str, Installation]] = defaultdict(dict)
-    recipes: dict[str, str] = {}
+    recipes: dict[str, dict[str, str]] = {}
     for request in requests:
         if request.needs_environment:
             name = environment_name(request.versions)
-            recipes[name] = recipe_words(request.versions)
+            recipes[name] = request.versions
             wanted[name] |= {each.key: each for each in live if request.queue in each.queues}
     return tuple(
         PlannedEnvironment(
-            recipe,
+            recipe_words(versions),
+            "flashinfer" in versions,
             tuple(each.host for each in wanted[name].values() if name in each.environments),
             tuple(each.host for each in wanted[name].values() if name not in each.environments),
         )
-        for name, recipe in recipes.items()
+        for name, versions in recipes.items()
     )
 
 

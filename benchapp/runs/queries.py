@@ -7,13 +7,14 @@ import hashlib
 import re
 import shlex
 import statistics
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, When
-from django.db.models.functions import Length, Right
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, When, Window
+from django.db.models.functions import Length, Right, RowNumber
 
 from benchapp.runs.models import Attempt, Document, Job, Measurement, Run, State
 from benchapp.runs.ranking import ranked
@@ -70,10 +71,32 @@ def job_or_none(job_id: int) -> Job | None:
 
 def usual_s(run: Run) -> float | None:
     """Median seconds of the newest runs that did the same and ended well, of any version; None: none did."""
-    done = Run.objects.filter(kind=run.kind, queue=run.queue, params=run.params, state=State.DONE)
-    times = done.order_by("-pk").values_list("started_at", "finished_at")[:HISTORY]
-    took = [(finished - started).total_seconds() for started, finished in times if started and finished]
-    return statistics.median(took) if took else None
+    return usual_of(run.kind, [(run.queue, run.params)])[0]
+
+
+def usual_of(kind: str, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[float | None]:
+    """`usual_s` of each (queue, parameters), in one query."""
+    distinct: list[Mapping[str, Any]] = []
+    for _, params in wanted:
+        if params not in distinct:
+            distinct.append(params)
+    if not distinct:
+        return []
+    which = Case(*(When(params=params, then=number) for number, params in enumerate(distinct)))
+    done = Run.objects.filter(
+        kind=kind,
+        queue__in={queue for queue, _ in wanted},
+        params__in=distinct,
+        state=State.DONE,
+    ).annotate(which=which)
+    age = Window(RowNumber(), partition_by=[F("queue"), F("which")], order_by=F("pk").desc())
+    newest = done.annotate(age=age).filter(age__lte=HISTORY).order_by()
+    took: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for queue, number, started, finished in newest.values_list("queue", "which", "started_at", "finished_at"):
+        if started and finished:
+            took[queue, number].append((finished - started).total_seconds())
+    times = [took.get((queue, distinct.index(params))) for queue, params in wanted]
+    return [statistics.median(seconds) if seconds else None for seconds in times]
 
 
 def active_runs(limit: int) -> list[Run]:
@@ -138,7 +161,9 @@ def _place(queue: str, running: int, queued: int) -> str:
         return f"Number {queued + 1} in queue {queue}."
     if running:
         return f"Next in queue {queue}, which is busy."
-    return f"Next in queue {queue}; a free worker takes it up within seconds, if one is running."
+    return (
+        f"Next in queue {queue}; a worker that is free takes it up at once, one that is busy when it is done."
+    )
 
 
 def attempts_of(run: Run) -> list[Attempt]:
