@@ -12,7 +12,7 @@ from benchapp.runs import requests
 from workers.bench.cases.base import Case
 from workers.bench.cases.parse import from_text
 from workers.bench.document import BenchError
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 

@@ -21,7 +21,7 @@ from benchapp.runs.actions import Asked, Request, request_job
 from benchapp.runs.again import OPTIONS, PARAMETERS, words_of
 from benchapp.runs.models import Job
 from workers.bench.cases.base import Case
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

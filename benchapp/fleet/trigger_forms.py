@@ -17,7 +17,7 @@ from benchapp.fleet.words import gpu_name
 from benchapp.runs.again import OPTIONS
 from benchapp.runs.requests import LIBRARIES
 from benchapp.tiles.queries import FIRST_ARCH
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 

@@ -16,7 +16,7 @@ from benchapp.runs.models import Job, Run
 from benchapp.runs.requests import library_of
 from workers.bench.cases.parse import as_row, from_params, from_row
 from workers.bench.document import BenchError
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 
 #: How UUIDs of GPUs begin that nobody here has: what was measured on them came with Tilewatch.

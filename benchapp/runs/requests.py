@@ -18,7 +18,7 @@ from benchapp.runs.models import Job, Run
 from workers.bench.cases.base import Case
 from workers.bench.cases.parse import as_row
 from workers.bench.document import Tier
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 

@@ -20,7 +20,7 @@ from benchapp.fleet.models import Candidate, Gpu, Installation, WatchedRelease
 from benchapp.people.models import AuditEntry, User
 from benchapp.runs.models import Job, Run, State
 from benchapp.runs.requests import DEEP_PRIORITY, GPU_TORCH, LIBRARIES, request_cpu_gemm
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

@@ -7,7 +7,7 @@ from workers.bench.cases import parse as cases
 from workers.bench.cases.gemm import Gemm as Case
 from workers.bench.document import BenchError
 from workers.bench.gemm import cli
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 
 
 def arguments(*argv):

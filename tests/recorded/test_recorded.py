@@ -10,7 +10,7 @@ from benchapp.ingest import schema
 from workers.bench import hardware, roofline, timing
 from workers.bench.document import Document, Statistics, Target
 from workers.bench.gemm.recorded import scrub
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 
 RECORDED = sorted((Path(__file__).resolve().parents[2] / "benchapp" / "recorded").glob("gemm-*.json"))
 

@@ -17,7 +17,7 @@ from benchapp.fleet.models import Gpu, Installation
 from benchapp.ingest.actions import ingest
 from benchapp.runs.actions import receive
 from benchapp.runs.models import Document, Measurement
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 
 FOLDER = Path(__file__).with_name("two_h200")
 

@@ -22,7 +22,7 @@ from tests.ingest.documents import measurement
 from tests.querycount import at_most
 from tests.runs_pages.work import gemm_done
 from tests.tiles.surveys import IN_0_6_3, findings_of, store, survey
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 
 pytestmark = pytest.mark.django_db
 

@@ -19,7 +19,7 @@ from workers.bench.cases.base import Case
 from workers.bench.cases.gemm import FORMATS
 from workers.bench.document import BenchError, Document, Measurement, Progress, now
 from workers.bench.gemm.children import StoppedError, measure_groups
-from workers.bench.gemm.suites import SUITES
+from workers.bench.suites import SUITES
 
 #: shapes in one argument of the repeat command, so that a long list is no long command
 _NAMED = 50
