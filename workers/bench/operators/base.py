@@ -32,8 +32,9 @@ class Ready:
 class Operator(Protocol):
     """One backend for the kinds of case it knows."""
 
-    #: part of what makes a series: "torch.mm", "flashinfer.mm_fp4.cutlass"
-    backend: str
+    @property
+    def backend(self) -> str:
+        """Part of what makes a series: "torch.mm", "flashinfer.mm_fp4.cutlass"."""
 
     def ready(self, torch: Any, case: Case) -> Ready:
         """One set on the current device. Raises UnsupportedError, or whatever the library raises."""

@@ -1,0 +1,168 @@
+"""Matrix products as operators: inputs drawn in the case's format, one call, one check. Needs torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from workers.bench.cases.base import Case
+from workers.bench.cases.gemm import PLAIN, Gemm, GroupedGemm, output_of
+from workers.bench.document import Correctness
+from workers.bench.operators import correctness, formats
+from workers.bench.operators.asking import in_its_words
+from workers.bench.operators.base import Ready
+from workers.bench.operators.formats import Matrix
+
+INPUTS = "normal(0, 1), fresh"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dense:
+    """A [M,K] and B [N,K] of one dense case, on one device."""
+
+    torch: Any
+    case: Gemm
+    a: Matrix
+    b: Matrix
+
+    def output(self, rows: int | None = None) -> Any:
+        """D [M,N], or of more rows than that; NaN, which nothing but a kernel replaces."""
+        return poisoned(self.torch, rows or self.case.m, self.case.n, self.case.dtype, self.a.data.device)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grouped:
+    """The rows of all groups one below the other, and a weight [N,K] each; `b` holds them stacked.
+
+    Every group begins at a multiple of `align` rows: `starts` has groups + 1 row numbers, `counts` says
+    how many rows of each are real. Rows between are zeros, and no part of the case.
+    """
+
+    torch: Any
+    case: GroupedGemm
+    a: Matrix
+    b: tuple[Matrix, ...]
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    def output(self) -> Any:
+        """D [rows with those between, N], all NaN."""
+        return poisoned(self.torch, self.starts[-1], self.case.n, self.case.dtype, self.a.data.device)
+
+    def stacked(self, name: str) -> Any:
+        """`data` or `scales` of all weights, [groups, …]."""
+        return self.torch.stack([getattr(each, name) for each in self.b])
+
+
+def poisoned(torch: Any, rows: int, columns: int, dtype: str, device: Any) -> Any:
+    held = formats.plain_dtype(torch, output_of(dtype))
+    return torch.full((rows, columns), math.nan, dtype=held, device=device)
+
+
+def device_of(torch: Any) -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Product:
+    """A dense GEMM by one backend. `bind` lays the inputs out as that backend wants them and gives the
+    launch, which returns D."""
+
+    backend: str
+    bind: Callable[[Dense], Callable[[], Any]]
+
+    def ready(self, torch: Any, case: Case) -> Ready:
+        if not isinstance(case, Gemm):
+            raise TypeError(f"{case} is no dense GEMM.")
+        device = device_of(torch)
+        operands = Dense(
+            torch,
+            case,
+            formats.draw(torch, case.m, case.k, case.dtype, device),
+            formats.draw(torch, case.n, case.k, case.dtype, device, weight=True),
+        )
+
+        def check(outputs: tuple[Any, ...]) -> Correctness:
+            return correctness.compare(torch, outputs[0], operands.a, operands.b)
+
+        return Ready(_first_call(torch, self.bind, operands), check, INPUTS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupedProduct:
+    """A grouped GEMM by one backend, whose groups begin at multiples of `align` rows."""
+
+    backend: str
+    bind: Callable[[Grouped], Callable[[], Any]]
+    align: int = 1
+
+    def ready(self, torch: Any, case: Case) -> Ready:
+        if not isinstance(case, GroupedGemm):
+            raise TypeError(f"{case} is no grouped GEMM.")
+        operands = draw_groups(torch, case, device_of(torch), self.align)
+
+        def check(outputs: tuple[Any, ...]) -> Correctness:
+            return compare_groups(outputs[0], operands)
+
+        return Ready(_first_call(torch, self.bind, operands), check, INPUTS)
+
+
+def _first_call(
+    torch: Any, bind: Callable[[Any], Callable[[], Any]], operands: Any
+) -> Callable[[], tuple[Any, ...]]:
+    """The call, once it has run: a library refuses in its first call, and loads and tunes itself there."""
+    with in_its_words():
+        launch = bind(operands)
+        launch()
+        if operands.a.data.device.type == "cuda":
+            torch.cuda.synchronize()
+    return lambda: (launch(),)
+
+
+def draw_groups(torch: Any, case: GroupedGemm, device: str, align: int) -> Grouped:
+    starts = [0]
+    for count in case.rows:
+        starts.append(starts[-1] + math.ceil(count / align) * align)
+    formats.check_k(case.k, case.dtype)
+    if case.dtype in PLAIN:
+        held = formats.plain_dtype(torch, case.dtype)
+        x = torch.randn(starts[-1], case.k, dtype=held, device=device)
+    else:
+        x = torch.randn(starts[-1], case.k, device=device)
+    for group, count in enumerate(case.rows):
+        x[starts[group] + count : starts[group + 1]] = 0
+    plain = case.dtype in PLAIN
+    return Grouped(
+        torch,
+        case,
+        Matrix(case.dtype, x) if plain else formats.quantise(torch, x, case.dtype),
+        tuple(
+            formats.draw(torch, case.n, case.k, case.dtype, device, weight=True) for _ in range(case.groups)
+        ),
+        tuple(starts),
+        tuple(case.rows),
+    )
+
+
+def compare_groups(out: Any, operands: Grouped) -> Correctness:
+    """As `correctness.compare`, each compared row against its own group's weight."""
+    torch, counts, starts = operands.torch, operands.counts, operands.starts
+    real = torch.cat(
+        [
+            torch.arange(start, start + count, device=out.device)
+            for start, count in zip(starts, counts, strict=False)
+        ]
+    )
+    d = out[real]
+    rows = correctness.rows_to_compare(torch, d, correctness.MAX_ROWS)
+    reference = torch.empty(len(rows), operands.case.n, dtype=torch.float64, device=out.device)
+    numbers = real[rows]
+    everything = torch.arange(operands.case.n, device=out.device)
+    for start, count, weight in zip(starts, counts, operands.b, strict=False):
+        mine = (numbers >= start) & (numbers < start + count)
+        if bool(mine.any()):
+            left = operands.a.values(torch, numbers[mine])
+            reference[mine] = left @ weight.values(torch, everything).t()
+    return correctness.figures(torch, d, reference, rows, operands.case.dtype)
