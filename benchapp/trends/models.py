@@ -14,7 +14,7 @@ class Offer(models.Model):
     kind = models.CharField(max_length=20)
     shape = models.CharField(max_length=120, blank=True)
     dtype = models.CharField(max_length=40, blank=True)
-    backend = models.CharField(max_length=40, blank=True)
+    backend = models.CharField(max_length=120, blank=True)
     cases = models.PositiveIntegerField(help_text="The most that one document held: those with most go first")
     newest_at = models.DateTimeField(help_text="When its newest case was measured")
 

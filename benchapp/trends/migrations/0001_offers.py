@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(max_length=20)),
                 ("shape", models.CharField(blank=True, max_length=120)),
                 ("dtype", models.CharField(blank=True, max_length=40)),
-                ("backend", models.CharField(blank=True, max_length=40)),
+                ("backend", models.CharField(blank=True, max_length=120)),
                 (
                     "cases",
                     models.PositiveIntegerField(
