@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import hashlib
+import io
 import re
+import zipfile
 from pathlib import Path
 
 from benchapp.fleet import work as fleet_work
@@ -33,6 +37,64 @@ def fetch(folder: Path, worker: str, sha256: str) -> Path:
     aside.write_bytes(body)
     aside.replace(path)
     return path
+
+
+def for_pip(wheel: Path, version: str, folder: Path) -> Path:
+    """A copy of a fetched wheel in `folder`, for `pip install --find-links folder NAME==version`.
+
+    It calls itself `version`, "0.7.0+candidate.1a2b3c4d5e6f", so that no release is taken for it, and what is
+    measured with it says so. Raises Failure for what pip cannot install.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as source:
+            names = source.namelist()
+            about = next((name for name in names if name.endswith(".dist-info/METADATA")), "")
+            old = about.removesuffix("/METADATA")
+            if not {f"{old}/WHEEL", f"{old}/RECORD"} <= set(names):
+                raise Failure(
+                    "candidate",
+                    "This candidate holds sources and is no whole wheel: it can be surveyed, and to be timed "
+                    "its wheel must be registered.",
+                )
+            package = old.partition("-")[0]
+            new = f"{package}-{version}.dist-info"
+            tags = re.findall(r"(?m)^Tag: *(\S+-\S+-\S+?)\s*$", source.read(f"{old}/WHEEL").decode())
+            folder.mkdir(parents=True, exist_ok=True)
+            made = folder / f"{package}-{version}-{_tag(tags)}.whl"
+            aside = made.with_suffix(".part")
+            with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as target:
+                _relabel(source, target, old, new, version)
+    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, OSError) as error:
+        raise Failure("candidate", f"The candidate's wheel cannot be read: {error}") from None
+    aside.replace(made)
+    return made
+
+
+def _tag(tags: list[str]) -> str:
+    """All tags of a wheel in one, as its name has them."""
+    parts = zip(*(tag.split("-") for tag in tags), strict=True)
+    return "-".join(".".join(dict.fromkeys(part)) for part in parts) or "py3-none-any"
+
+
+def _relabel(source: zipfile.ZipFile, target: zipfile.ZipFile, old: str, new: str, version: str) -> None:
+    """All members of a wheel, its metadata by another version, and its record to match."""
+    record = io.StringIO()
+    rows = csv.writer(record, lineterminator="\n")
+    for member in source.infolist():
+        if member.is_dir() or member.filename == f"{old}/RECORD":
+            continue
+        body, name = source.read(member), member.filename
+        if name == f"{old}/METADATA":
+            body = re.sub(rb"(?m)^Version:.*$", b"Version: " + version.encode(), body, count=1)
+        if name.startswith(f"{old}/"):
+            name = new + name.removeprefix(old)
+        copy = zipfile.ZipInfo(name, member.date_time)
+        copy.external_attr, copy.compress_type = member.external_attr, zipfile.ZIP_DEFLATED
+        target.writestr(copy, body)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(body).digest()).rstrip(b"=").decode()
+        rows.writerow([name, f"sha256={digest}", len(body)])
+    rows.writerow([f"{new}/RECORD", "", ""])
+    target.writestr(f"{new}/RECORD", record.getvalue())
 
 
 def _digest(body: bytes) -> str:

@@ -53,3 +53,17 @@ def child_environment(folder: Path, gpus: tuple[str, ...] = ()) -> dict[str, str
         "TMPDIR": str(folder),
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
     }
+
+
+def measuring_environment(folder: Path, gpus: tuple[str, ...]) -> dict[str, str]:
+    """Variables of a child that measures. Whatever a library keeps goes with the attempt's folder, and none
+    compiles: FlashInfer raises instead where a kernel was not built ahead.
+
+    FLASHINFER_DISABLE_VERSION_CHECK stays unset, so that parts of FlashInfer of different versions are told.
+    """
+    return child_environment(folder, gpus) | {
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "TRITON_CACHE_DIR": str(folder / "cache" / "triton"),
+        "FLASHINFER_WORKSPACE_BASE": str(folder),
+        "FLASHINFER_DISABLE_JIT": "1",
+    }

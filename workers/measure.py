@@ -15,7 +15,7 @@ from benchapp.catalog.digests import environment_name, recipe_words
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim, Lease
 from workers import candidates, child, environments, foreign, lease, postgres
-from workers.commands import child_environment, gemm_arguments, survey_arguments
+from workers.commands import child_environment, gemm_arguments, measuring_environment, survey_arguments
 from workers.failure import Failure
 from workers.identity import Identity
 from workers.ticker import CancelledError, EndedError, GoneError, Ticker
@@ -42,6 +42,7 @@ def measure(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path:
             python, descriptor = stack.enter_context(_environment(run))
             held.append(descriptor)
             arguments = gemm_arguments(run, folder, limit - min(LAST_PART_S, LAST_PART * limit))
+        environment = child_environment(folder) if static else measuring_environment(folder, gpus)
         held += stack.enter_context(_leases(run, me, ticker, gpus, alone=not static))
         foreign.wait_for_quiet(gpus, run.params, ticker.say)
         try:
@@ -53,7 +54,7 @@ def measure(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path:
                 folder=folder,
                 timeout_s=limit,
                 tick=ticker,
-                extra_environment=child_environment(folder, gpus),
+                extra_environment=environment,
                 leases=held,
                 progress=progress,
                 niceness=BACKGROUND_NICENESS if run.background else 0,
