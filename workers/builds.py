@@ -6,22 +6,30 @@ from pathlib import Path
 
 from benchapp.catalog.digests import recipe_words
 from benchapp.runs.work import Claim
-from workers import child, environments, lease
+from workers import child, environments, gpus, lease
 from workers.commands import child_environment
 from workers.failure import Failure
+from workers.identity import Identity
 from workers.ticker import Ticker
 
 TIMEOUT_S = 3600.0
+#: With JIT modules: SM120's take some twenty minutes of one core each.
+MODULES_TIMEOUT_S = 6 * 3600.0
 TAIL_BYTES = 8192
 
 
-def build(run: Claim, folder: Path, ticker: Ticker) -> None:
-    """Build the environment of the run's recipe where it is not there. Raises Failure, EndedError."""
+def build(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path | None:
+    """Build the environment of the run's recipe where it is not there. Raises Failure, EndedError.
+
+    Returns the document of its JIT modules; None where it has none, or they were built before.
+    """
     root = environments.root()
-    if environments.python_of(environments.location(root, run.versions)).exists():
-        return
+    if environments.whole(environments.location(root, run.versions)):
+        return None
+    document, progress = folder / "document.json", folder / "progress"
+    arches = _arches() if "flashinfer" in run.versions else ()
     try:
-        command = environments.build_command(root, run.versions)
+        command = environments.build_command(root, run.versions, arches, document)
     except environments.RecipeError as error:
         raise Failure("bad_recipe", str(error)) from None
     what = f"the environment of {recipe_words(run.versions)}"
@@ -31,18 +39,25 @@ def build(run: Claim, folder: Path, ticker: Ticker) -> None:
         ) as held:
             ticker.say(f"building {what}")
             child.run(
-                command,
+                [*command, "--progress", str(progress), "--host", me.host],
                 folder=folder,
-                timeout_s=run.time_limit_s or TIMEOUT_S,
-                tick=lambda _, log: ticker(None, log),
+                timeout_s=run.time_limit_s or (MODULES_TIMEOUT_S if arches else TIMEOUT_S),
+                tick=ticker,
                 extra_environment=child_environment(folder),
                 leases=(held,),
+                progress=progress,
             )
     except Failure as failure:
         reason = failure.sentence
         if failure.code == "crashed":
             reason = _last_words(folder / "log") or reason
         raise Failure("environment", f"{what[0].upper()}{what[1:]} could not be built: {reason}") from None
+    return document if document.exists() else None
+
+
+def _arches() -> tuple[str, ...]:
+    """Of this host's GPUs, as NVML tells them; empty where it has none."""
+    return tuple(sorted({gpu["arch"] for gpu in gpus.ask()["gpus"] if gpu["arch"]}))
 
 
 def _last_words(log: Path) -> str:

@@ -32,10 +32,12 @@ def too_much(kept: int, total: int, free: int, allowed: int | None) -> int:
 def choose(items: Iterable[Item], excess: int, now: float) -> list[Item]:
     """What to remove for so many bytes: what is of no use, then what was not used for longest.
 
-    What was used within RECENT_S stays.
+    What was used within RECENT_S stays. What others lie on is used with them, and goes after them.
     """
     cheap = (Kind.LOG, Kind.LEFTOVER)
-    order = sorted(items, key=lambda item: (item.kind not in cheap, item.used_at, str(item.path)))
+    order = sorted(
+        items, key=lambda item: (item.kind not in cheap, item.used_at, item.shared, str(item.path))
+    )
     chosen = []
     for item in order:
         if excess > 0 and item.used_at < now - RECENT_S:
@@ -66,6 +68,13 @@ def _remove(home: Path, item: Item) -> bool:
         return environments.remove(item.path)
     if item.kind is Kind.CACHE and _named_by_a_process(home / "cache"):
         return False
+    if item.kind is Kind.LEFTOVER and (lock := environments.build_lock(item.path)).exists():
+        with only_one(lock, wait=False) as nobody_builds:
+            return nobody_builds and _to_trash(home, item)
+    return _to_trash(home, item)
+
+
+def _to_trash(home: Path, item: Item) -> bool:
     trash = home / "trash"
     try:
         trash.mkdir(exist_ok=True)

@@ -49,6 +49,8 @@ class Item:
     kind: Kind
     bytes: int
     used_at: float
+    #: other environments lie on it: it goes after them
+    shared: bool = False
 
 
 @dataclasses.dataclass(slots=True)
@@ -63,16 +65,26 @@ class Inventory:
         return [*self.environments(), *self._leftovers(), *self._cache(), *self._rotated_logs()]
 
     def environments(self) -> list[Item]:
-        """The environments that are built."""
+        """The environments that are built. What several share lies in one of them, their base, and is counted
+        there; a base was used when the last of those that lie on it was."""
         found, known = [], {}
+        lying: dict[Path, float] = {}
         for folder, status in _entries(self.home / "envs"):
             if environments.NAME.fullmatch(folder.name):
                 key = (folder.name, status.st_ino)
                 size = self._environments.get(key)
                 known[key] = measure(folder)[0] if size is None else size
-                found.append(Item(folder, Kind.ENVIRONMENT, known[key], _used(folder, status)))
+                item = Item(folder, Kind.ENVIRONMENT, known[key], _used(folder, status))
+                found.append(item)
+                if base := environments.base_of(folder):
+                    lying[base] = max(lying.get(base, 0.0), item.used_at)
         self._environments = known
-        return found
+        return [
+            dataclasses.replace(item, used_at=max(item.used_at, lying[item.path]), shared=True)
+            if item.path in lying
+            else item
+            for item in found
+        ]
 
     def _leftovers(self) -> Iterator[Item]:
         """What interrupted builds and removals left beside the environments."""

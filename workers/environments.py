@@ -1,21 +1,20 @@
-"""Recipes to environments: one virtual environment a recipe, built once and kept.
+"""Recipes and environments: what a recipe may name, and the virtual environment that each leaves on disk.
 
-    python -m workers.environments FOLDER [--extra-index URL | --wheels FOLDER] [--cuda MAJOR] REQUIREMENT …
-
-runs as a child of the worker, so that a build is watched, logged and ended like any other work.
+A recipe without a library is a base layer: {"torch": X, "cuda": C}. One with a library (flashinfer or
+sgl-kernel) lies on it: an environment with packages of its own that sees those of its base, so that torch
+and NVIDIA's libraries are on disk once. `workers.builder` builds both.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from django.conf import settings
@@ -23,24 +22,23 @@ from packaging.version import InvalidVersion, Version
 
 from benchapp.catalog.digests import environment_name
 
-#: The packages a recipe may name, and what they are called on the index. Nothing else is ever installed.
-DISTRIBUTIONS = {"torch": "torch"}
+#: The packages a recipe may name, and what they are called on the index. Nothing else is ever asked for.
+DISTRIBUTIONS = {"torch": "torch", "flashinfer": "flashinfer-python", "sgl-kernel": "sgl-kernel"}
+#: What is measured, one a recipe, on the base layer of the rest.
+LIBRARIES = ("flashinfer", "sgl-kernel")
 #: PyTorch's own index of CPU builds: PyPI's torch for x86 is the CUDA build, gigabytes that a CPU cannot use.
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 #: `cuda` in a recipe is no package: it asks for the CUDA build, which the ordinary index has for one major
 #: version of CUDA a torch release. torch 2.11.0 and 2.13.0 from PyPI were seen to need 13.
 CUDA_MAJORS = ("13",)
+#: Beside torch in each base layer for CUDA, to time kernels. Each release of it wants another CUPTI, which
+#: torch pins, so pip chooses.
+COMPANION = "cupti-python>={0},<{1}"
 NAME = re.compile(r"[0-9a-f]{16}")
 #: In an environment: touched when a run uses it, and locked while one does.
 USED = "used_at"
-
-CUDA_CHECK = """
-import sys, torch
-found = (torch.version.cuda or "no CUDA").split(".")[0]
-if found != sys.argv[1]:
-    built = f"is a build for {'CUDA ' + found if torch.version.cuda else found}"
-    sys.exit(f"ERROR: torch {torch.__version__} {built}, not for CUDA {sys.argv[1]}")
-"""
+#: In an environment with a base: its name.
+BASE = "base"
 
 
 class RecipeError(ValueError):
@@ -49,19 +47,32 @@ class RecipeError(ValueError):
 
 def requirements(versions: Mapping[str, str]) -> list[str]:
     """pip requirements of a recipe, e.g. ["torch==2.13.0"]. Raises RecipeError."""
+    libraries = [name for name in LIBRARIES if name in versions]
+    if len(libraries) > 1:
+        raise RecipeError(f"recipe.{libraries[1]}: expected without {libraries[0]}, in a recipe of its own.")
     wanted = []
     for name, version in sorted(versions.items()):
         if name == "cuda":
             if version not in CUDA_MAJORS or "torch" not in versions:
                 raise RecipeError(f"recipe.cuda: expected {' or '.join(CUDA_MAJORS)}, beside torch.")
+            if not libraries:
+                wanted.append(COMPANION.format(version, int(version) + 1))
             continue
         if name not in DISTRIBUTIONS:
             raise RecipeError(f"recipe.{name}: expected one of {', '.join(sorted(DISTRIBUTIONS))}, cuda.")
+        if name in LIBRARIES and not {"torch", "cuda"} <= versions.keys():
+            raise RecipeError(f"recipe.{name}: expected beside torch and cuda.")
         try:
             wanted.append(f"{DISTRIBUTIONS[name]}=={Version(version)}")
         except InvalidVersion:
             raise RecipeError(f"recipe.{name}: {version!r:.60} is not a version.") from None
     return wanted
+
+
+def base_versions(versions: Mapping[str, str]) -> dict[str, str] | None:
+    """The recipe of the base layer; None where the recipe is one itself."""
+    base = {name: version for name, version in versions.items() if name not in LIBRARIES}
+    return base if len(base) < len(versions) else None
 
 
 def root() -> Path:
@@ -76,40 +87,75 @@ def python_of(environment: Path) -> Path:
     return environment / "bin" / "python"
 
 
-def ready() -> list[str]:
-    """Names of the environments that this host has built."""
+def build_lock(environment: Path) -> Path:
+    """Locked while an environment is built, by this name or with what is put behind it while it is aside.
+
+    It lies beside the folder of environments, whose strange entries are collected.
+    """
+    return environment.parent.parent / "run" / f"{environment.name.partition('.')[0]}.build"
+
+
+def base_of(environment: Path) -> Path | None:
+    """The environment that this one lies on, which may be gone; None where it lies on none."""
     try:
-        found = list(root().iterdir())
+        name = (environment / BASE).read_text().strip()
+    except OSError:
+        return None
+    return environment.with_name(name) if NAME.fullmatch(name) else None
+
+
+def whole(environment: Path) -> bool:
+    """Is it there, with the base that it lies on?"""
+    base = base_of(environment)
+    return python_of(environment).exists() and (base is None or python_of(base).exists())
+
+
+def built(root: Path) -> list[Path]:
+    """The environments in a folder of environments, whole ones only."""
+    try:
+        found = list(root.iterdir())
     except FileNotFoundError:
         return []
-    return sorted(path.name for path in found if NAME.fullmatch(path.name) and python_of(path).exists())
+    return sorted(path for path in found if NAME.fullmatch(path.name) and whole(path))
+
+
+def ready() -> list[str]:
+    """Names of the environments that this host has built."""
+    return [path.name for path in built(root())]
 
 
 @contextlib.contextmanager
 def in_use(environment: Path) -> Iterator[int]:
     """Keep an environment from being removed, and say that it was used now.
 
-    Yields a descriptor for the child, which keeps it as long as it lives. Raises FileNotFoundError where the
-    environment is gone.
+    Its base stays with it, since `remove` removes none that another environment lies on. Yields a descriptor
+    for the child, which keeps it as long as it lives. Raises FileNotFoundError where the environment is gone.
     """
     descriptor = os.open(environment / USED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         python_of(environment).stat()  # removed while we waited?
         os.utime(descriptor)
+        if base := base_of(environment):
+            python_of(base).stat()
+            with contextlib.suppress(OSError):  # never used by itself
+                os.utime(base / USED)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
 def remove(environment: Path) -> bool:
-    """Remove an environment that nobody uses. False, and nothing removed, where a run is using it."""
+    """Remove an environment that nobody uses and none lies on. False, and nothing removed, otherwise."""
     try:
         descriptor = os.open(environment / USED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # a builder that lays one on it holds it in use until the other has its name
+        if any(base_of(other) == environment for other in built(environment.parent)):
+            return False
         aside = environment.with_name(environment.name + ".removed")
         shutil.rmtree(aside, ignore_errors=True)
         environment.rename(aside)
@@ -121,71 +167,24 @@ def remove(environment: Path) -> bool:
     return True
 
 
-def build_command(root: Path, versions: Mapping[str, str]) -> list[str]:
+def build_command(
+    root: Path, versions: Mapping[str, str], arches: Sequence[str] = (), document: Path | None = None
+) -> list[str]:
     """The command that builds a recipe's environment. Raises RecipeError.
 
+    `arches` are those that JIT modules are built for, `document` where their measurements go.
     TILEWATCH_WHEELS names a folder that holds every wheel, for hosts without an index.
     """
-    wanted = requirements(versions)
-    index = os.environ.get("TILEWATCH_TORCH_CPU_INDEX", TORCH_CPU_INDEX)
+    requirements(versions)
     options = []
+    index = os.environ.get("TILEWATCH_TORCH_CPU_INDEX", TORCH_CPU_INDEX)
     if wheels := os.environ.get("TILEWATCH_WHEELS"):
         options += ["--wheels", wheels]
     elif index and "torch" in versions and "cuda" not in versions:
         options += ["--extra-index", index]
-    if "cuda" in versions:
-        options += ["--cuda", versions["cuda"]]
-    return [sys.executable, "-m", "workers.environments", str(location(root, versions)), *options, *wanted]
-
-
-def build(
-    folder: Path,
-    wanted: list[str],
-    extra_index: str | None,
-    wheels: str | None = None,
-    cuda: str | None = None,
-) -> int:
-    """Build aside, then rename: an environment that is there is whole. Returns pip's exit code."""
-    aside = folder.with_name(folder.name + ".building")
-    shutil.rmtree(aside, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # our own pip installs into it, which is quicker than giving each its own
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(aside)], check=True)
-    python = str(python_of(aside))
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "--disable-pip-version-check"]
-    install += ["--no-input", "--only-binary=:all:"]
-    if wheels:
-        install += ["--no-index", "--find-links", wheels]
-    steps = [[*install, *wanted]]
-    if extra_index:
-        # Only for what the recipe names, since the index may be out of reach and each package asks it
-        # anew; then the ordinary index must do, and brings the rest in any case.
-        hurry = ["--extra-index-url", extra_index, "--retries", "1", "--timeout", "30"]
-        steps.insert(0, [*install, "--no-deps", *hurry, *wanted])
-    if cuda:
-        # an index or a folder may hold another build of the same version
-        steps.append([python, "-c", CUDA_CHECK, cuda])
-    code = 0
-    for step in steps:
-        code = code or subprocess.run(step, check=False).returncode
-    if code == 0:
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.rename(folder)
-    else:
-        shutil.rmtree(aside, ignore_errors=True)
-    return code
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="workers.environments")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--extra-index")
-    parser.add_argument("--wheels")
-    parser.add_argument("--cuda")
-    parser.add_argument("requirement", nargs="+")
-    options = parser.parse_args()
-    return build(options.folder, options.requirement, options.extra_index, options.wheels, options.cuda)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for arch in arches:
+        options += ["--arch", arch]
+    if document is not None:
+        options += ["--out", str(document)]
+    recipe = json.dumps(dict(versions), sort_keys=True)
+    return [sys.executable, "-m", "workers.builder", str(root), recipe, *options]

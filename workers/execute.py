@@ -87,8 +87,10 @@ def execute(run: Claim, me: Identity) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if run.kind == Run.Kind.BUILD:
-            builds.build(run, folder, ticker)
-            postgres.patiently(lambda: work.built(run.run_id, run.attempt))
+            if document := builds.build(run, folder, me, ticker):
+                _deliver(run, document, None)
+            else:
+                postgres.patiently(lambda: work.built(run.run_id, run.attempt))
         else:
             _deliver(run, measure.measure(run, folder, me, ticker), ticker.lease)
     except CancelledError:

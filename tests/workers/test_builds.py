@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Attempt, Job, Run, State
+from tests.environments.wheels import cupti, torch
 from tests.workers.conftest import VERSIONS, claim
 from workers import environments, execute
 from workers.identity import Identity
@@ -18,10 +18,18 @@ from workers.identity import Identity
 
 def test_a_recipe_names_known_packages_and_versions_only():
     assert environments.requirements({"torch": "2.13.0"}) == ["torch==2.13.0"]
-    assert environments.requirements({"torch": "2.13.0", "cuda": "13"}) == ["torch==2.13.0"]
+    base = {"torch": "2.13.0", "cuda": "13"}
+    assert environments.requirements(base) == ["cupti-python>=13,<14", "torch==2.13.0"]
+    assert environments.requirements({**base, "flashinfer": "0.6.3"}) == [
+        "flashinfer-python==0.6.3",
+        "torch==2.13.0",
+    ]
+    assert environments.requirements({**base, "sgl-kernel": "0.3.5"})[0] == "sgl-kernel==0.3.5"
     wrong = [
         {"evil": "1.0"}, {"torch": "--index-url=http://x"}, {"torch": "2.13.0; import os"}, {"cuda": "13"},
-        {"torch": "2.13.0", "cuda": "12"}, {"torch": "2.13.0", "cuda": "13 --pre"},
+        {"torch": "2.13.0", "cuda": "12"}, {"torch": "2.13.0", "cuda": "13 --pre"}, {"flashinfer": "0.6.3"},
+        {"flashinfer": "0.6.3", "torch": "2.13.0"}, {**base, "cupti-python": "13.0"},
+        {**base, "flashinfer": "0.6.3", "sgl-kernel": "0.3.5"}, {**base, "flashinfer": "0.6.3 @ http://x"},
     ]  # fmt: skip
     for versions in wrong:
         with pytest.raises(environments.RecipeError, match=r"^recipe\."):
@@ -32,31 +40,21 @@ def test_a_cuda_build_comes_from_the_ordinary_index_and_a_folder_of_wheels_inste
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def options(**versions: str) -> list[str]:
-        return environments.build_command(tmp_path, versions)[4:]
+        return environments.build_command(tmp_path, versions)[5:]
 
     monkeypatch.setenv("TILEWATCH_TORCH_CPU_INDEX", "https://cpu.example")
-    assert options(torch="2.13.0") == ["--extra-index", "https://cpu.example", "torch==2.13.0"]
-    assert options(torch="2.13.0", cuda="13") == ["--cuda", "13", "torch==2.13.0"]
+    assert options(torch="2.13.0") == ["--extra-index", "https://cpu.example"]
+    assert options(torch="2.13.0", cuda="13") == []
     monkeypatch.setenv("TILEWATCH_WHEELS", "/wheels")
-    assert options(torch="2.13.0", cuda="13") == ["--wheels", "/wheels", "--cuda", "13", "torch==2.13.0"]
-
-
-def wheel(folder: Path, cuda: str | None) -> None:
-    """A torch that holds nothing but its versions."""
-    with zipfile.ZipFile(folder / "torch-2.13.0-py3-none-any.whl", "w") as packed:
-        packed.writestr("torch/__init__.py", "from torch import version\n__version__ = '2.13.0'\n")
-        packed.writestr("torch/version.py", f"cuda = {cuda!r}\n")
-        about = "torch-2.13.0.dist-info/"
-        packed.writestr(about + "METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0\n")
-        packed.writestr(about + "WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        packed.writestr(about + "RECORD", "")
+    assert options(torch="2.13.0", cuda="13") == ["--wheels", "/wheels"]
 
 
 @pytest.fixture
 def builder(here: Identity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Identity:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    wheel(wheels, None)
+    torch(wheels, None)
+    cupti(wheels)
     monkeypatch.setenv("TILEWATCH_WHEELS", str(wheels))
     return dataclasses.replace(here, role="build", queues=("build.k3jd82ks", "build"))
 
@@ -71,7 +69,7 @@ def build(builder: Identity, versions: dict[str, str]) -> Run:
 
 def test_a_build_leaves_an_environment_and_takes_no_lease(builder: Identity, home: Path):
     recipe = {"torch": "2.13.0", "cuda": "13"}
-    wheel(home / "wheels", "13.0")
+    torch(home / "wheels", "13.0")
     run = build(builder, recipe)
     assert (run.state, run.failure) == (State.DONE, "")
     environment = environments.location(home / "envs", recipe)
@@ -79,7 +77,7 @@ def test_a_build_leaves_an_environment_and_takes_no_lease(builder: Identity, hom
     assert list(environment.glob("lib/python*/site-packages/torch/version.py"))
     attempt = Attempt.objects.get()
     assert (attempt.outcome, attempt.lease_from) == ("built", None)
-    assert "Successfully installed torch-2.13.0" in attempt.log
+    assert "Successfully installed cupti-python-13.0.1 torch-2.13.0" in attempt.log
     assert build(builder, VERSIONS).state == State.DONE  # it was there
 
 

@@ -31,6 +31,10 @@ COMMANDS = {
         "workers.bench.tiles.explorer.cli",
         "which tiles that no release ships would compile and fit; stage rescues",
     ),
+    "modules": (
+        "workers.bench.modules.cli",
+        "build FlashInfer's JIT modules ahead, without a GPU, into the Python that runs this",
+    ),
     "gemm": ("workers.bench.gemm.cli", "time GEMMs through torch and check them"),
 }
 

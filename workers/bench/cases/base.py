@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -69,6 +70,12 @@ class Fields:
         if value not in choices:
             raise self.fault(name, f"one of {', '.join(choices)}")
         return str(value)
+
+    def word(self, name: str, pattern: re.Pattern[str], expected: str) -> str:
+        value = self._params.pop(name, None)
+        if not isinstance(value, str) or pattern.fullmatch(value) is None:
+            raise self.fault(name, expected)
+        return value
 
     def end(self) -> None:
         """Call it last: what was not asked for is nobody's field."""

@@ -11,6 +11,7 @@ from typing import Any
 from workers.bench.cases.base import Case, Params, Value
 from workers.bench.cases.ceiling import Copy, EmptyKernel
 from workers.bench.cases.gemm import Gemm, GroupedGemm
+from workers.bench.cases.modules import JitModule
 from workers.bench.cases.moe import Moe
 from workers.bench.cases.step import (
     DecodeAttention,
@@ -27,7 +28,7 @@ KINDS: dict[str, Any] = {
     kind.kind: kind
     for kind in (
         Gemm, GroupedGemm, DecodeAttention, PrefillAttention, RmsNorm, SiluAndMul, Quantize, Rope, Sampling,
-        Copy, EmptyKernel, Moe,
+        Copy, EmptyKernel, Moe, JitModule,
     )
 }  # fmt: skip
 MAX_CASES = 10_000
