@@ -18,7 +18,8 @@ from django.db.models.functions import Now
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
 from benchapp.catalog.locks import lock
-from benchapp.ingest import findings, followups, identities, measurements, schema, vanished
+from benchapp.ingest import findings, followups, identities, incoming, measurements, schema, vanished
+from benchapp.ingest.incoming import Incoming
 from benchapp.people import audit
 from benchapp.people.models import User
 from benchapp.runs import partitions
@@ -59,11 +60,9 @@ def ingest(document_id: int) -> Document:
     if row.state != Document.State.RECEIVED:
         return row
     try:
-        document = schema.parse(bytes(row.body))
-        if not document.measurements and not document.evidence:
-            raise schema.Fault("document: holds neither measurements nor evidence")
-        partitions.ensure(item.measured_at for item in document.measurements)
-        return _accept(document_id, document)
+        opened = incoming.read(row)
+        partitions.ensure(opened.moments())
+        return _accept(document_id, opened)
     except schema.Fault as fault:
         return _reject(document_id, str(fault))
     except (DataError, IntegrityError) as error:
@@ -77,7 +76,8 @@ def ingest(document_id: int) -> Document:
 
 
 @transaction.atomic
-def _accept(document_id: int, document: schema.Document) -> Document:
+def _accept(document_id: int, opened: Incoming) -> Document:
+    document = opened.document
     # One ingest at a time: verdicts are derived from all evidence, so that two at once could each
     # miss the other's. What is slow (parsing) has happened before.
     lock("ingest")
@@ -102,10 +102,12 @@ def _accept(document_id: int, document: schema.Document) -> Document:
         "started_at": document.started_at.isoformat(),
         "finished_at": document.finished_at.isoformat(),
         "costs": dict(document.costs),
-        "notes": list(document.notes),
-        "measurements": measurements.store(row, document, target),
+        "measurements": measurements.store(row, opened, target),
         "findings": findings.store(row, document),
+        **opened.facts(),
     }
+    if not row.facts["measurements"] and not row.facts["findings"]:
+        raise schema.Fault(" ".join(["document: holds nothing that can be stored.", *row.facts["notes"]]))
     if row.origin != Document.Origin.RECORDED:  # history is no news
         vanished.tell(document)
     row.facts["summary"] = survey_line(row) if document.evidence else benchmark_line(row)

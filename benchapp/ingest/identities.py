@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from benchapp.catalog.digests import case_digest, case_label, case_sweep, digest
 from benchapp.catalog.models import Configuration, Host, Release, Stack, Target
@@ -69,10 +70,9 @@ def release_of(document: schema.Document) -> Release:
     return release
 
 
-def series_of(document: schema.Document, target: Target) -> list[int]:
-    """The series id of each measurement, in the document's order."""
-    configuration = configuration_of(document)
-    digests = [case_digest(item.kind, item.params) for item in document.measurements]
+def series_of(items: Sequence[schema.Measurement], target: Target, configuration: Configuration) -> list[int]:
+    """The series id of each measurement, in their order."""
+    digests = [case_digest(item.kind, item.params) for item in items]
     case_ids = bulk.find("catalog_case", {"digest": "text"}, [(key,) for key in dict.fromkeys(digests)])
     unknown = {
         key: (
@@ -82,7 +82,7 @@ def series_of(document: schema.Document, target: Target) -> list[int]:
             case_label(item.kind, item.params),
             *case_sweep(item.kind, item.params),
         )
-        for key, item in zip(digests, document.measurements, strict=True)
+        for key, item in zip(digests, items, strict=True)
         if (key,) not in case_ids
     }
     case_ids |= bulk.upsert(
@@ -101,7 +101,7 @@ def series_of(document: schema.Document, target: Target) -> list[int]:
     )
     keys = [
         (case_ids[key,], target.pk, configuration.pk, item.backend or "", item.metric)
-        for key, item in zip(digests, document.measurements, strict=True)
+        for key, item in zip(digests, items, strict=True)
     ]
     series_ids = bulk.upsert(
         "catalog_series",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime as dt
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.db import connection
 
-from benchapp.catalog.models import Target
+from benchapp.catalog.models import Configuration, Target
 from benchapp.ingest import bulk, schema
-from benchapp.ingest.identities import series_of
+from benchapp.ingest.identities import configuration_of, series_of
 from benchapp.ingest.impossible import is_impossible
+from benchapp.ingest.incoming import Incoming
 from benchapp.runs.models import Document
 from benchapp.runs.ranking import NEVER_RANKS, RANKED_OUTCOMES
 from benchapp.trends import actions as trends
@@ -60,9 +62,9 @@ COLUMNS = {
 
 
 def _rows(
-    row: Document, document: schema.Document, target: Target, ids: list[int], series_ids: list[int]
+    row: Document, items: Sequence[schema.Measurement], target: Target, ids: list[int], series_ids: list[int]
 ) -> Iterator[tuple[Any, ...]]:
-    for number, series, item in zip(ids, series_ids, document.measurements, strict=True):
+    for number, series, item in zip(ids, series_ids, items, strict=True):
         flags: list[str] = [*item.flags]
         if is_impossible(item, target):
             flags.append("impossible")
@@ -86,39 +88,48 @@ def _rows(
         )  # fmt: skip
 
 
-def store(row: Document, document: schema.Document, target: Target) -> int:
+def store(row: Document, opened: Incoming, target: Target) -> int:
     """Write all measurements of a document; returns how many."""
-    if not document.measurements:
-        return 0
-    ids = bulk.next_ids("runs_measurement_id_seq", len(document.measurements))
+    configuration: Configuration | None = None
+    moments: list[dt.datetime] = []
+    timed: list[trends.Timed] = []
+    for items in filter(None, opened.batches()):
+        configuration = configuration or configuration_of(opened.document)
+        _write(row, items, target, configuration)
+        moments += (item.measured_at for item in items)
+        timed += (
+            (item.kind, item.params, item.backend or "", item.measured_at)
+            for item in items
+            if item.metric == "time"
+        )
+    if moments:
+        _refresh_latest(row.pk, min(moments), max(moments))
+    trends.note(target.pk, timed)
+    return len(moments)
+
+
+def _write(
+    row: Document, items: Sequence[schema.Measurement], target: Target, configuration: Configuration
+) -> None:
+    ids = bulk.next_ids("runs_measurement_id_seq", len(items))
     # before COPY begins: the connection can do nothing else until it ends
-    series_ids = series_of(document, target)
-    bulk.copy("runs_measurement", COLUMNS, _rows(row, document, target, ids, series_ids))
+    series_ids = series_of(items, target, configuration)
+    bulk.copy("runs_measurement", COLUMNS, _rows(row, items, target, ids, series_ids))
     bulk.copy(
         "runs_sample",
         {"measured_at": "timestamptz", "measurement_id": "int8", "values": "float8[]"},
         (
             (item.measured_at, number, list(item.samples))
-            for number, item in zip(ids, document.measurements, strict=True)
+            for number, item in zip(ids, items, strict=True)
             if item.samples
         ),
     )
-    moments = [item.measured_at for item in document.measurements]
-    _refresh_latest(row.pk, min(moments), max(moments))
-    trends.note(
-        target.pk,
-        (
-            (item.kind, item.params, item.backend or "", item.measured_at)
-            for item in document.measurements
-            if item.metric == "time"
-        ),
-    )
-    return len(ids)
 
 
 def _refresh_latest(document_id: int, first: Any, last: Any) -> None:
     """Move each touched series' newest measurement and newest ranked one forward, never back.
 
+    Borrowed numbers are another version's: they are never the newest of a series.
     The bounds on measured_at keep the scan to the partitions of this document.
     """
     window = {"document": document_id, "first": first, "last": last}
@@ -130,6 +141,7 @@ def _refresh_latest(document_id: int, first: Any, last: Any) -> None:
             SELECT DISTINCT ON (series_id) series_id, id, measured_at, outcome, flags, median
             FROM runs_measurement
             WHERE document_id = %(document)s AND measured_at BETWEEN %(first)s AND %(last)s
+                AND NOT flags && '{borrowed}'::varchar[]
             ORDER BY series_id, measured_at DESC, id DESC
             ON CONFLICT (series_id) DO UPDATE SET
                 measurement_id = excluded.measurement_id, measured_at = excluded.measured_at,
@@ -147,6 +159,7 @@ def _refresh_latest(document_id: int, first: Any, last: Any) -> None:
                 FROM runs_measurement
                 WHERE document_id = %(document)s AND measured_at BETWEEN %(first)s AND %(last)s
                     AND outcome = ANY(%(outcomes)s) AND NOT flags && %(never)s::varchar[]
+                    AND NOT flags && '{borrowed}'::varchar[]
                     AND NOT EXISTS (SELECT FROM runs_run WHERE runs_run.id = run_id AND invalid_reason <> '')
                 ORDER BY series_id, measured_at DESC, id DESC
             ) AS good

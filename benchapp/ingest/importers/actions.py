@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -15,11 +16,14 @@ from benchapp.catalog.locks import lock
 from benchapp.catalog.models import Release
 from benchapp.ingest import schema
 from benchapp.ingest.actions import ingest
+from benchapp.ingest.importers.aiconfigurator_rows import Rows
 from benchapp.ingest.importers.base import (
     Claims,
     Imported,
     Importer,
     ImportFault,
+    Table,
+    TableImporter,
     file_name,
     printable,
     shown_path,
@@ -88,6 +92,16 @@ class Outcome:
     #: how many findings of which (stage, passed)
     findings: dict[tuple[str, bool], int]
     notes: tuple[str, ...]
+    #: of a table: what became of its rows, as `aiconfigurator_rows.Tally` has it
+    rows: dict[str, Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refusal:
+    """A place that a path leads to, and why nothing of it was stored."""
+
+    path: str
+    fault: ImportFault
 
 
 def import_path(
@@ -128,6 +142,85 @@ def import_path(
                 raise ImportFault(f"was refused: {row.fault}")
             return _outcome(path, imported, "stored", row.pk)
     return _outcome(path, imported, "known", known)
+
+
+def import_tables(
+    importer: TableImporter, path: Path, claims: Claims, *, dry_run: bool = False, user: User | None = None
+) -> Iterator[Outcome | Refusal]:
+    """Import the tables that a path leads to, each a document and a transaction of its own.
+
+    Yields what became of each: one that is refused does not stop the others. Raises ImportFault where the
+    path leads to none.
+    """
+    for place in importer.find(path):
+        try:
+            yield _import_table(importer, place, claims, dry_run=dry_run, user=user)
+        except ImportFault as fault:
+            yield Refusal(shown_path(place), fault)
+
+
+def _import_table(
+    importer: TableImporter, place: Path, claims: Claims, *, dry_run: bool, user: User | None
+) -> Outcome:
+    table = importer.read(place, claims)
+    first_line = f"{importer.name} {table.digest}"
+    if dry_run:
+        known = _known_table(first_line)
+        return _kept(place, "known", known) if known else _would_keep(place, table)
+    with transaction.atomic():
+        lock("import")
+        known = _known_table(first_line)
+        if known is not None:
+            return _kept(place, "known", known)
+        row, _ = receive(table.body, origin=Row.Origin.IMPORT, name=table.name)
+        audit.record(
+            user, "import", f"document {row.pk}", format=importer.name, name=row.name, table=table.digest
+        )
+        row = ingest(row.pk)
+        if row.state == Row.State.REJECTED:
+            raise ImportFault(f"was refused: {row.fault.removesuffix('.')}")
+        row.facts["imported"] = first_line
+        row.save(update_fields=["facts"])
+    return _kept(place, "stored", row)
+
+
+def _known_table(first_line: str) -> Row | None:
+    accepted = Row.objects.filter(origin=Row.Origin.IMPORT, state=Row.State.ACCEPTED)
+    found = accepted.filter(facts__imported=first_line).select_related("stack", "target")
+    return found.defer("body").first()
+
+
+def _kept(place: Path, state: str, row: Row) -> Outcome:
+    assert row.stack is not None and row.target is not None  # accepted documents have both
+    return Outcome(
+        path=shown_path(place),
+        state=state,
+        document=row.pk,
+        release=str(row.stack),
+        arch=row.target.arch,
+        findings={},
+        notes=tuple(row.facts["notes"]),
+        rows=row.facts["rows"],
+    )
+
+
+def _would_keep(place: Path, table: Table) -> Outcome:
+    rows = Rows(table.body)
+    for _ in rows.batches():
+        pass
+    notes = (*rows.tally.notes(), *rows.document.notes)
+    if not rows.tally.stored:
+        raise ImportFault(" ".join(["holds nothing that can be stored.", *notes]).removesuffix("."))
+    return Outcome(
+        path=shown_path(place),
+        state="new",
+        document=None,
+        release=" ".join(f"{name} {version}" for name, version in rows.document.stack.items()),
+        arch=rows.document.target.arch,
+        findings={},
+        notes=notes,
+        rows=dataclasses.asdict(rows.tally),
+    )
 
 
 def _check_release(imported: Imported) -> None:

@@ -7,7 +7,7 @@ import datetime as dt
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -63,12 +63,38 @@ TacticLookup = Callable[[str, str], Mapping[str, Tactics]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Importer:
-    """One format. `read` raises ImportFault, and nothing else, whatever the path leads to."""
+    """One format of findings. `read` raises ImportFault, and nothing else, whatever the path leads to."""
 
     name: str
     about: str
     producer: str
     read: Callable[[Path, Claims, TacticLookup], Imported]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """A table of measurements, one document of its own. `body` is what the inbox keeps, and all that
+    ingest reads (`benchapp.ingest.importers.bundle`); `digest` is the SHA-256 of what was measured in it,
+    whose numbers they are included, and decides what counts as the same import.
+    """
+
+    name: str
+    digest: str
+    body: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TableImporter:
+    """One format of measurements. A path leads to any number of places, each of them to one table.
+
+    Both raise ImportFault, and nothing else; a place that cannot be read does not stop the others.
+    """
+
+    name: str
+    about: str
+    producer: str
+    find: Callable[[Path], Sequence[Path]]
+    read: Callable[[Path, Claims], Table]
 
 
 def printable(text: str, limit: int = QUOTED) -> str:

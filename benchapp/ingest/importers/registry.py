@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from benchapp.ingest.importers import (
+    aiconfigurator,
     cutlass_profiler,
     flashinfer_autotuner,
     flashinfer_blocklist,
     flashinfer_cache,
     flashinfer_log,
 )
+from benchapp.ingest.importers.base import Importer, TableImporter
 
-IMPORTERS = {
+IMPORTERS: dict[str, Importer | TableImporter] = {
     module.IMPORTER.name: module.IMPORTER
     for module in (
         flashinfer_cache,
@@ -18,5 +20,6 @@ IMPORTERS = {
         flashinfer_blocklist,
         flashinfer_log,
         cutlass_profiler,
+        aiconfigurator,
     )
 }

@@ -3,20 +3,30 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from benchapp.ingest.importers.actions import Outcome, claims_of, import_path
-from benchapp.ingest.importers.base import ImportFault, shown_path
+from benchapp.ingest.importers.actions import Outcome, Refusal, claims_of, import_path, import_tables
+from benchapp.ingest.importers.base import (
+    Claims,
+    Importer,
+    ImportFault,
+    TableImporter,
+    plural,
+    shown_path,
+)
 from benchapp.ingest.importers.registry import IMPORTERS
 
 WORDS = {"stored": "stored as document", "known": "known already as document", "new": "would be stored"}
 
 
 class Command(BaseCommand):
-    help = "Import what other tools found out about tiles. The same content again changes nothing."
+    help = (
+        "Import what other tools found out about tiles, or measured. The same content again changes nothing."
+    )
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
         formats = "\n".join(f"  {importer.name:22}{importer.about}" for importer in IMPORTERS.values())
@@ -56,22 +66,45 @@ class Command(BaseCommand):
             raise CommandError(f"{fault}.") from None
         results: list[dict[str, Any]] = []
         for path in options["paths"]:
-            name = shown_path(path)
-            try:
-                outcome = import_path(IMPORTERS[options["format"]], path, claims, dry_run=options["dry_run"])
-            except ImportFault as fault:
-                results.append({"path": name, "state": "refused", "error": f"{fault}."})
+            for outcome in _outcomes(IMPORTERS[options["format"]], path, claims, options["dry_run"]):
+                if isinstance(outcome, Refusal):
+                    results.append({"path": outcome.path, "state": "refused", "error": f"{outcome.fault}."})
+                    said, stream = f"{outcome.path}: {outcome.fault}.", self.stderr
+                else:
+                    results.append(_facts(outcome))
+                    said, stream = f"{outcome.path}: {_sentence(outcome)}", self.stdout
                 if not options["json"]:
-                    self.stderr.write(f"{name}: {fault}.")
-                continue
-            results.append(_facts(outcome))
-            if not options["json"]:
-                self.stdout.write(f"{outcome.path}: {_sentence(outcome)}")
+                    stream.write(said)
         refused = sum(result["state"] == "refused" for result in results)
         if options["json"]:
             self.stdout.write(json.dumps({"format": options["format"], "results": results}, indent=1))
+        elif len(results) > 1 and any(result.get("rows") for result in results):
+            self.stdout.write(_total(results))
         if refused:
             raise CommandError(f"{refused} of {len(results)} paths were not imported.")
+
+
+def _outcomes(
+    importer: Importer | TableImporter, path: Path, claims: Claims, dry_run: bool
+) -> Iterator[Outcome | Refusal]:
+    try:
+        if isinstance(importer, Importer):
+            yield import_path(importer, path, claims, dry_run=dry_run)
+        else:
+            yield from import_tables(importer, path, claims, dry_run=dry_run)
+    except ImportFault as fault:
+        yield Refusal(shown_path(path), fault)
+
+
+def _total(results: list[dict[str, Any]]) -> str:
+    """All tables together, those known already included."""
+    rows = [result["rows"] for result in results if result.get("rows")]
+    read, stored, repeated = (sum(row[name] for row in rows) for name in ("rows", "stored", "repeated"))
+    left_out = sum(count for row in rows for count in row["left_out"].values())
+    return (
+        f"{plural(len(rows), 'table')}: {plural(read, 'row')} read = {stored:,} stored"
+        f" + {repeated:,} repeated + {left_out:,} left out."
+    )
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
@@ -86,6 +119,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
             for (stage, passed), count in outcome.findings.items()
         ],
         "notes": list(outcome.notes),
+        **({"rows": outcome.rows} if outcome.rows else {}),
     }
 
 
@@ -95,4 +129,5 @@ def _sentence(outcome: Outcome) -> str:
         f"{count:,} {stage} {'passed' if passed else 'failed'}"
         for (stage, passed), count in outcome.findings.items()
     )
-    return " ".join([f"{state}, {outcome.release} on {outcome.arch}: {found}.", *outcome.notes])
+    said = f"{state}, {outcome.release} on {outcome.arch}{f': {found}' if found else ''}."
+    return " ".join([said, *outcome.notes])
