@@ -130,31 +130,3 @@ def test_without_torch_or_cuda_one_sentence_says_so(torch_python, tmp_path):
     probe = [torch_python, "-c", "import sys, torch; sys.exit(torch.cuda.is_available())"]
     if subprocess.run(probe).returncode == 0:
         assert "sees no CUDA GPU" in run(torch_python, "-m", "workers.bench", "gemm", "--device", "cuda")
-
-
-CHECKS = """
-import math, torch
-from workers.bench.gemm import correctness
-a, b = torch.randn(64, 128), torch.randn(96, 128)
-right = a @ b.t()
-def judged(out):
-    found = correctness.compare(out, a, b, "fp32")
-    assert all(map(math.isfinite, (found.cosine, found.max_relative_error)))
-    return correctness.passes(found), found
-assert judged(right.clone())[0]
-assert not judged(torch.zeros_like(right))[0]
-poisoned = right.clone(); poisoned[3, 5] = math.nan
-passed, found = judged(poisoned)
-assert not passed and found.nan_count == 1
-assert judged(torch.full_like(right, math.inf))[1].nan_count == right.numel()
-swapped = right.clone(); swapped[[0, 1]] = swapped[[1, 0]]
-assert not judged(swapped)[0]
-one = right.clone(); one[7, 7] += 0.01 * float(right.abs().max())
-assert not judged(one)[0]
-assert not judged(right * 1.001)[0]
-"""
-
-
-def test_nan_zeros_and_single_wrong_elements_never_pass(torch_python):
-    done = subprocess.run([torch_python, "-c", CHECKS], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr

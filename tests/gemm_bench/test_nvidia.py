@@ -1,6 +1,6 @@
 from workers.bench.gemm import nvidia
 from workers.bench.gemm.nvidia import Reading
-from workers.bench.gemm.versions import cpu_libraries
+from workers.bench.operators.stack import cpu_libraries
 
 
 def test_reasons_are_named_and_idle_is_none():

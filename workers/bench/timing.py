@@ -6,6 +6,7 @@ median is known well enough, or until a cap; what was not known well enough is f
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 import time
@@ -18,6 +19,9 @@ TARGET_NOISE = 0.005
 MIN_SAMPLES = 20
 #: samples between two looks at the noise: a look sorts everything taken so far
 LOOK_EVERY = 10
+#: Of the window's highest clock, below which its samples are thrown away: idle (0.17 on an H200) and slowdown
+#: states lie below it, the clock under an H200's power cap (0.77) above, which is how fast that load runs.
+CLOCK_SHARE = 0.75
 
 
 def summarise(samples: Sequence[float]) -> Statistics:
@@ -56,25 +60,70 @@ def is_short(samples: Sequence[float]) -> bool:
     return len(samples) < MIN_SAMPLES or median_noise(samples) > TARGET_NOISE
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Batch:
+    """Samples taken together, in the order taken, and the SM clock at the time where it is known."""
+
+    samples: Sequence[float]
+    clock_mhz: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """What sampling brought: at most SAMPLE_CAP samples, and how many were thrown away."""
+
+    samples: list[float]
+    discarded: int
+
+
+def clocked(batches: Sequence[Batch]) -> tuple[list[float], int]:
+    """The samples taken while the clock was up, and how many were not.
+
+    Up is at least CLOCK_SHARE of the highest clock among `batches`. A batch without a clock stays.
+    """
+    highest = max((batch.clock_mhz for batch in batches if batch.clock_mhz is not None), default=0.0)
+    kept: list[float] = []
+    discarded = 0
+    for batch in batches:
+        if batch.clock_mhz is not None and batch.clock_mhz < CLOCK_SHARE * highest:
+            discarded += len(batch.samples)
+        else:
+            kept += batch.samples
+    return kept, discarded
+
+
+def thinned(samples: Sequence[float], most: int) -> list[float]:
+    """At most `most` of the samples, evenly spread over them, in their order."""
+    if len(samples) <= most:
+        return list(samples)
+    return [samples[index * len(samples) // most] for index in range(most)]
+
+
 def sample_until_quiet(
-    take: Callable[[], float],
+    take: Callable[[], Batch],
     *,
     at_most_s: float,
     at_least_s: float = 0.0,
     clock: Callable[[], float] = time.monotonic,
-) -> list[float]:
-    """Call `take` until the median's noise is within TARGET_NOISE, in the order taken.
+) -> Window:
+    """Call `take` until the median's noise is within TARGET_NOISE.
 
-    Stops early at `at_most_s` seconds of wall clock or at SAMPLE_CAP samples, always after one
-    sample; goes on for `at_least_s` seconds where the cap allows it.
+    Stops early at `at_most_s` seconds of wall clock or where SAMPLE_CAP samples are kept, always after one
+    batch; goes on for `at_least_s` seconds where the cap on time allows it. Samples beyond SAMPLE_CAP are
+    thinned out evenly.
     """
-    samples: list[float] = []
-    began = clock()
-    while len(samples) < SAMPLE_CAP:
-        samples.append(take())
+    batches: list[Batch] = []
+    began, look_at = clock(), LOOK_EVERY
+    while True:
+        batches.append(take())
         spent = clock() - began
         if spent >= at_most_s:
             break
-        if spent >= at_least_s and len(samples) % LOOK_EVERY == 0 and not is_short(samples):
+        if spent < at_least_s or sum(len(batch.samples) for batch in batches) < look_at:
+            continue
+        kept, discarded = clocked(batches)
+        if len(kept) >= SAMPLE_CAP or not is_short(kept):
             break
-    return samples
+        look_at = len(kept) + discarded + LOOK_EVERY
+    kept, discarded = clocked(batches)
+    return Window(thinned(kept, SAMPLE_CAP), discarded)

@@ -1,8 +1,10 @@
 """One case group in a process of its own: reads its order on stdin, writes lines of JSON on stdout.
 
-Started by `children.py` as `python -m workers.bench.gemm.child PARENT_PID`. What it says, in order:
-{"ready": {target, stack, costs}}, then per case {"begin": i} and {"result": i, "measurement": …},
-then {"kernel": i, "name": …}. {"fatal": {code, message}} means that no case can run here.
+Started by `process.py` as `python -m workers.bench.gemm.child PARENT_PID`. What it says, in order:
+{"ready": {target, stack}}; {"floors": {timer: seconds}} where asked for; of every case {"begin": i,
+"backend": null} while it looks for backends, of each of these {"begin": i, "backend": …} and {"result": i,
+"measurement": …}, then {"settled": i}; {"stack": …} again, now that every library is loaded; and
+{"kernel": i, "backend": …, "name": …}. {"fatal": {code, message}} means that no case can run here.
 """
 
 from __future__ import annotations
@@ -14,16 +16,20 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any, Protocol, TextIO
 
 from workers.bench.cases import parse
-from workers.bench.cases.gemm import Gemm as Case
-from workers.bench.document import BenchError, Measurement, Outcome, Target
-from workers.bench.gemm.operands import BACKEND, DoesNotFitError
+from workers.bench.cases.base import Case
+from workers.bench.document import BenchError, Measurement, Target
+from workers.bench.gemm.how import How
+from workers.bench.gemm.outcomes import outcome_of
 from workers.bench.gemm.untimed import without_time
-from workers.bench.gemm.versions import torch_stack
+from workers.bench.operators.base import Operator
+from workers.bench.operators.stack import observed
 
 _PR_SET_PDEATHSIG = 1
+Say = Callable[[dict[str, Any]], None]
 
 
 class Device(Protocol):
@@ -33,9 +39,12 @@ class Device(Protocol):
 
     def target(self) -> Target: ...
     def stack(self) -> dict[str, str]: ...
-    def costs(self) -> dict[str, float]: ...
-    def measure(self, case: Case, seconds: float) -> Measurement: ...
-    def kernel(self, case: Case) -> str | None: ...
+    def floors(self) -> dict[str, float]: ...
+    def operators(self, case: Case) -> list[Operator]: ...
+    def measure(self, case: Case, operator: Operator, how: How) -> Measurement: ...
+    def kernel(self, case: Case, operator: Operator) -> str | None: ...
+    def sound(self) -> bool: ...
+    def clean(self) -> None: ...
 
 
 def die_with_parent(parent: int) -> None:
@@ -53,25 +62,6 @@ def own_channel() -> TextIO:
     return channel
 
 
-def failure(torch: Any, case: Case, error: Exception) -> tuple[Measurement, bool]:
-    """The measurement of a case that raised, and whether the device is broken for this process."""
-    text = " ".join(str(error).split())[:500] or type(error).__name__
-    lowered = text.lower()
-    outcome: Outcome
-    sticky = False
-    if (
-        isinstance(error, (DoesNotFitError, MemoryError, torch.OutOfMemoryError))
-        or "can't allocate memory" in lowered
-    ):
-        outcome = "oom"
-    elif isinstance(error, NotImplementedError) or "not implemented for" in lowered:
-        outcome = "unsupported"
-    else:
-        outcome = "launch_failed"
-        sticky = "cuda" in lowered or "cublas" in lowered
-    return without_time(case, BACKEND, outcome, text), sticky
-
-
 def open_device(torch: Any, name: str, threads: int | None) -> Device:
     if name == "cuda":
         from workers.bench.gemm.cuda import Cuda
@@ -82,10 +72,80 @@ def open_device(torch: Any, name: str, threads: int | None) -> Device:
     return Cpu(torch, threads)
 
 
+class Lost(Exception):
+    """The device works for this process no more; the parent goes on in a fresh one."""
+
+
+class Group:
+    """The cases of one order on one device."""
+
+    def __init__(self, torch: Any, device: Device, how: How, say: Say) -> None:
+        self._torch = torch
+        self._device = device
+        self._how = how
+        self._say = say
+        #: measured, and no name of its kernel yet
+        self._nameless: list[tuple[int, Case, Operator]] = []
+
+    def measure(self, index: int, case: Case, done: set[str]) -> None:
+        """A case by every backend that is not in `done`. Raises Lost."""
+        self._say({"begin": index, "backend": None})
+        try:
+            offered = self._device.operators(case)
+        except Exception as error:  # whatever a library raises is the case's outcome
+            self._failed(index, case, None, error)
+        else:
+            wanted = [each for each in offered if self._how.takes(each.backend)]
+            if not wanted:
+                self._tell(index, without_time(case, None, "unsupported", _nobody(case, offered)))
+            for operator in wanted:
+                if operator.backend not in done:
+                    self._by(index, case, operator)
+        self._say({"settled": index})
+
+    def _by(self, index: int, case: Case, operator: Operator) -> None:
+        self._say({"begin": index, "backend": operator.backend})
+        try:
+            measured = self._device.measure(case, operator, self._how)
+        except Exception as error:
+            self._failed(index, case, operator.backend, error)
+        else:
+            self._tell(index, measured)
+            if measured.kernel is None:
+                self._nameless.append((index, case, operator))
+        self._device.clean()
+
+    def _failed(self, index: int, case: Case, backend: str | None, error: Exception) -> None:
+        outcome, why = outcome_of(self._torch, error)
+        self._tell(index, without_time(case, backend, outcome, why))
+        if not self._device.sound():
+            raise Lost
+
+    def _tell(self, index: int, measured: Measurement) -> None:
+        self._say({"result": index, "measurement": dataclasses.asdict(measured)})
+
+    def name_kernels(self) -> None:
+        """It comes last: torch's profiler slows the launches of a process that has used it."""
+        for index, case, operator in self._nameless:
+            try:
+                name = self._device.kernel(case, operator)
+            except Exception as error:  # a nameless kernel is no failed measurement
+                print(f"{case} by {operator.backend}: kernel name not found: {error}", file=sys.stderr)
+            else:
+                self._say({"kernel": index, "backend": operator.backend, "name": name})
+
+
+def _nobody(case: Case, offered: list[Operator]) -> str:
+    if not offered:
+        return f"No library here computes {case}."
+    return f"Of the backends asked for none computes {case}; here do {', '.join(x.backend for x in offered)}."
+
+
 def main() -> int:
     die_with_parent(int(sys.argv[1]))
     channel = own_channel()
     order = json.loads(sys.stdin.read())
+    how = How.read(order["how"])
 
     def say(line: dict[str, Any]) -> None:
         channel.write(json.dumps(line, allow_nan=False) + "\n")
@@ -97,35 +157,25 @@ def main() -> int:
         import torch
 
         torch.set_grad_enabled(False)
-        device = open_device(torch, order["device"], order["threads"])
-        costs = device.costs() if order["first"] else {}
-        stack = {**torch_stack(torch, order["device"]), **device.stack()}
-        say({"ready": {"target": dataclasses.asdict(device.target()), "stack": stack, "costs": costs}})
+        device = open_device(torch, how.device, how.threads)
+        stack = {**observed(torch, how.device), **device.stack()}
+        say({"ready": {"target": dataclasses.asdict(device.target()), "stack": stack}})
     except BenchError as error:
         say({"fatal": {"code": error.code, "message": error.sentence}})
         return 1
 
-    cases = [parse.from_row(params, f"case {i}") for i, params in enumerate(order["cases"])]
-    timed: list[int] = []
-    for index, case in enumerate(cases):
-        say({"begin": index})
-        try:
-            measured, sticky = device.measure(case, order["seconds"]), False
-        except Exception as error:  # whatever one case raises is that case's outcome
-            measured, sticky = failure(torch, case, error)
-        say({"result": index, "measurement": dataclasses.asdict(measured)})
-        if measured.samples:
-            timed.append(index)
-        if sticky:
-            return 1  # the parent goes on in a fresh process
-        if order["device"] == "cuda":
-            torch.cuda.empty_cache()
-    # Names come last: the profiler slows the launches of a process that has used it.
-    for index in timed:
-        try:
-            say({"kernel": index, "name": device.kernel(cases[index])})
-        except Exception as error:  # a nameless kernel is no failed measurement
-            print(f"{cases[index]}: kernel name not found: {error}", file=sys.stderr)
+    if order["calibrate"]:
+        say({"floors": device.floors()})
+    group = Group(torch, device, how, say)
+    try:
+        for index, row in enumerate(order["cases"]):
+            case = parse.from_row(row, f"case {index}")
+            group.measure(index, case, {backend for done, backend in order["done"] if done == index})
+    except Lost:
+        return 1
+    say({"stack": {**observed(torch, how.device), **device.stack()}})
+    if order["names"]:
+        group.name_kernels()
     return 0
 
 

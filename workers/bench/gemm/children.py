@@ -1,4 +1,4 @@
-"""Runs case groups in child processes, so that a crash, a hang or a broken device costs one case.
+"""Runs case groups in child processes, so that a crash, a hang or a broken device costs one case and backend.
 
 The parent imports no torch and initialises no device. Call from the main thread: the children end
 with the thread that started them. They inherit whatever descriptors this process inherited, a
@@ -8,263 +8,178 @@ device lease among them, so that the lease outlives this parent for as long as a
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import selectors
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Literal
 
 from workers.bench.cases.base import Case
-from workers.bench.cases.parse import as_row
-from workers.bench.document import (
-    BenchError,
-    Correctness,
-    Measurement,
-    Readings,
-    Statistics,
-    Target,
-)
-from workers.bench.gemm.operands import BACKEND
-from workers.bench.gemm.untimed import without_time
+from workers.bench.document import BenchError, Measurement, Target
+from workers.bench.gemm.how import How
+from workers.bench.gemm.process import MODULE, Child, Order
+from workers.bench.gemm.results import Done, Results, lost, rebuild
+from workers.bench.timers.overhead import overheads
 
 #: for importing torch and initialising a device from a cold disk
 START_TIMEOUT_S = 300.0
-NAMES_TIMEOUT_S = 60.0
-LOG_TAIL = 4000
-MAX_LOGS = 100
-ROOT = Path(__file__).resolve().parents[3]
+#: between two things that a child says: its libraries load, buffers are freed, a profiler starts
+PAUSE_TIMEOUT_S = 120.0
 
 
 class StoppedError(Exception):
     """The bench was asked to stop. Raised wherever it is at by whoever handles the signal."""
 
 
-@dataclasses.dataclass(slots=True)
-class Results:
-    """What the children of one bench run brought back."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """`case_timeout_s` caps the whole time of a case by one backend; past `budget_s` nothing is started."""
 
-    target: Target | None = None
-    stack: dict[str, str] = dataclasses.field(default_factory=dict)
-    costs: dict[str, int | float] = dataclasses.field(default_factory=dict)
-    measurements: dict[Case, Measurement] = dataclasses.field(default_factory=dict)
-    logs: dict[str, str] = dataclasses.field(default_factory=dict)
+    case_timeout_s: float
+    budget_s: float | None = None
 
 
 def measure_groups(
     groups: list[list[Case]],
+    how: How,
+    limits: Limits,
     *,
-    device: str,
-    threads: int | None,
-    case_seconds: float,
-    case_timeout_s: float,
-    budget_s: float | None,
-    done: Callable[[Case, Measurement], None],
+    processes: int,
+    done: Done,
+    module: str = MODULE,
 ) -> Results:
-    """Measure every case, each group in a child of its own and anew after a child that was lost.
+    """Measure every case by every backend, each group in `processes` fresh children, one after the other.
 
-    `case_seconds` caps one case's sampling, `case_timeout_s` its whole time; past `budget_s` no
-    case is started; after a StoppedError none either, and what was measured stays. `done` hears of each
-    case in turn. Raises BenchError where no child ever became ready, since then nothing at all can be
-    measured here.
+    A child that was lost is followed by another, which goes on behind the case and backend that it was at.
+    After a StoppedError none is started, and what was measured stays. Raises BenchError where no child ever
+    became ready, since then nothing at all can be measured here.
     """
-    results = Results()
+    results = Results(done)
+    rounds = _Rounds(results, how, limits, processes * sum(map(len, groups)), module)
+    left = "the bench was asked to stop before it was done"
     try:
-        _measure(groups, results, device, threads, case_seconds, case_timeout_s, budget_s, done)
+        rounds.calibrate()
+        for number in range(processes):
+            for group in groups:
+                rounds.run(group, number)
+        left = f"not started, the budget of {limits.budget_s or 0:g} s was spent"
     except StoppedError:
         if results.target is None:
             raise BenchError("stopped", "The bench was asked to stop before anything was measured.") from None
-        for case in (case for group in groups for case in group if case not in results.measurements):
-            results.measurements[case] = lost(
-                case, "timeout", "the bench was asked to stop before it was done"
-            )
-            done(case, results.measurements[case])
+    for case in (case for group in groups for case in group if case not in results.taken):
+        for backend in how.expected:
+            results.take(case, lost(case, backend, "timeout", left))
     return results
 
 
-def _measure(
-    groups: list[list[Case]],
-    results: Results,
-    device: str,
-    threads: int | None,
-    case_seconds: float,
-    case_timeout_s: float,
-    budget_s: float | None,
-    done: Callable[[Case, Measurement], None],
-) -> None:
-    ends = None if budget_s is None else time.monotonic() + budget_s
-    waiting = sum(len(group) for group in groups)
-    for group in groups:
-        left = list(group)
-        while left:
-            seconds = case_seconds
-            if ends is not None:
-                remaining = ends - time.monotonic()
-                if remaining <= 0:
-                    for case in left:
-                        results.measurements[case] = lost(case, "timeout", _spent(budget_s))
-                        done(case, results.measurements[case])
-                    waiting -= len(left)
-                    break
-                seconds = min(case_seconds, remaining / waiting)
-            child = Child(left, device, threads, seconds, first=results.target is None)
-            with child:
-                measured = _follow(child, left, results, case_timeout_s, ends, done)
-            waiting -= measured
-            left = left[measured:]
+class _Rounds:
+    """One bench run's children, one after the other."""
 
+    def __init__(self, results: Results, how: How, limits: Limits, waiting: int, module: str) -> None:
+        self._results = results
+        self._how = how
+        self._limits = limits
+        self._module = module
+        self._ends = None if limits.budget_s is None else time.monotonic() + limits.budget_s
+        #: case rounds that are not settled
+        self._waiting = waiting
+        #: the most backends that a case was seen to have
+        self._widest = 1
 
-def _follow(
-    child: Child,
-    cases: list[Case],
-    results: Results,
-    case_timeout_s: float,
-    ends: float | None,
-    done: Callable[[Case, Measurement], None],
-) -> int:
-    """Take what one child says until it ends or is ended; the number of cases that are settled."""
-    settled, running, limit = 0, False, START_TIMEOUT_S
-    fatal: str | None = None
-    while (line := child.next_line(limit)) is not None:
-        match line:
-            case {"ready": told}:
-                results.target = results.target or Target(**told["target"])
-                results.stack.update(told["stack"])
-                results.costs.update(told["costs"])
-            case {"begin": _}:
-                running, limit = True, case_timeout_s
-            case {"result": index, "measurement": told}:
-                settled, running, limit = settled + 1, False, NAMES_TIMEOUT_S
-                results.measurements[cases[index]] = rebuild(told)
-                done(cases[index], results.measurements[cases[index]])
-                if ends is not None and time.monotonic() > ends and settled < len(cases):
-                    return settled
-            case {"kernel": index, "name": name}:
-                named = dataclasses.replace(results.measurements[cases[index]], kernel=name)
-                results.measurements[cases[index]] = named
-            case {"fatal": told}:
-                if results.target is None:
-                    raise BenchError(told["code"], told["message"])
-                fatal = told["message"]
-    if settled == len(cases) or (settled and not running):
-        return settled  # whoever is left has not begun, and goes on in a fresh child
-    why = fatal or (f"no answer within {limit:g} s" if child.timed_out else child.epitaph())
-    if results.target is None:
-        raise BenchError("bench_start", f"The bench could not start: {why}.")
-    lost_one = cases[settled]
-    log = child.log().strip()
-    if log and len(results.logs) < MAX_LOGS:
-        results.logs[f"gemm {lost_one}"] = log
-    results.measurements[lost_one] = lost(lost_one, "timeout" if child.timed_out else "crashed", why)
-    done(lost_one, results.measurements[lost_one])
-    return settled + 1
+    def calibrate(self) -> None:
+        """In a child of its own: the launch floors of a GPU, and what its timers add to a kernel."""
+        if self._how.device == "cpu":
+            return
+        self._follow(Order([], self._how, calibrate=True, module=self._module), set())
+        self._how = dataclasses.replace(self._how, overheads=overheads(self._results.floors))
 
+    def run(self, group: list[Case], number: int) -> None:
+        """A group once, by as many children as it takes; `number` of its processes came before."""
+        done = {(case, name) for case in group for name in self._results.hopeless(case)}
+        left = [case for case in group if number == 0 or self._promising(case)]
+        self._settle(len(group) - len(left))
+        while left and self._remaining() > 0:
+            seconds = min(self._how.seconds, self._remaining() / (self._waiting * self._widest))
+            order = Order(
+                left,
+                dataclasses.replace(self._how, seconds=seconds),
+                done=tuple((left.index(case), name) for case, name in done if name and case in left),
+                names=number == 0,
+                module=self._module,
+            )
+            settled = self._follow(order, done)
+            left = [case for index, case in enumerate(left) if index not in settled]
+        self._settle(len(left))
 
-class Child:
-    """One child process, its lines with time limits, and what is known of its end."""
+    def _promising(self, case: Case) -> bool:
+        return set(self._results.taken.get(case, {})) != set(self._results.hopeless(case))
 
-    def __init__(
-        self, cases: list[Case], device: str, threads: int | None, seconds: float, *, first: bool
-    ) -> None:
-        order = {"device": device, "threads": threads, "seconds": seconds, "first": first}
-        self._order = json.dumps({**order, "cases": [as_row(case) for case in cases]})
-        self._threads = threads
-        self._buffer = b""
-        self.timed_out = False
+    def _remaining(self) -> float:
+        return float("inf") if self._ends is None else self._ends - time.monotonic()
 
-    def __enter__(self) -> Child:
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, "PYTHONPATH": path}
-        if self._threads is not None:
-            environment["OMP_NUM_THREADS"] = str(self._threads)
-        self._errors = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "workers.bench.gemm.child", str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=environment,
-            close_fds=False,  # an inherited device lease goes on to the one that measures
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(self._order.encode())
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # it died at once; the lines that never come say so
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._process.stdout, selectors.EVENT_READ)
-        return self
+    def _settle(self, count: int) -> None:
+        self._waiting -= count
+        self._results.settled += count
 
-    def __exit__(self, *_: object) -> None:
-        self._end()
-        self._selector.close()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._errors.close()
+    def _follow(self, order: Order, done: set[tuple[Case, str | None]]) -> set[int]:
+        """Take what one child says until it ends or is ended, and add to `done`; the cases that are settled.
 
-    def next_line(self, limit_s: float) -> dict[str, Any] | None:
-        """The next line, or None once the child has ended or stayed silent for `limit_s` and was ended."""
-        assert self._process.stdout is not None
-        ends = time.monotonic() + limit_s
-        while b"\n" not in self._buffer:
-            if not self._selector.select(max(0.0, ends - time.monotonic())):
-                self.timed_out = True
-                self._end()
-                return None
-            piece = os.read(self._process.stdout.fileno(), 65536)
-            if not piece:
-                self._end(grace_s=10)
-                return None
-            self._buffer += piece
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        told: dict[str, Any] = json.loads(line)
-        return told
+        Every child settles something, or adds to `done`: what it was at when it was lost, at least.
+        """
+        results, cases = self._results, order.cases
+        settled: set[int] = set()
+        before = len(done)
+        running: tuple[int, str | None] | None = None
+        fatal: str | None = None
+        limit = START_TIMEOUT_S
 
-    def log(self) -> str:
-        """The last LOG_TAIL characters of its stderr."""
-        self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, self._errors.tell() - LOG_TAIL))
-        return self._errors.read().decode("utf-8", errors="replace")
+        def take(index: int, measured: Measurement) -> None:
+            case = cases[index]
+            done.add((case, measured.backend))
+            if measured.backend is None:
+                settle(index)
+            results.take(case, measured)
+            self._widest = max(self._widest, len(results.taken[case]))
 
-    def epitaph(self) -> str:
-        """How it ended, as part of a sentence."""
-        code = self._process.poll()
-        how = f"exit code {code}" if code is None or code >= 0 else signal.Signals(-code).name
-        last = next((line for line in reversed(self.log().splitlines()) if line.strip()), "")
-        said = f", last saying {last.strip()[:300]!r}" if last else ""
-        return f"its process ended with {how}{said}"
+        def settle(index: int) -> None:
+            if index not in settled:
+                settled.add(index)
+                self._settle(1)
 
-    def _end(self, grace_s: float = 0) -> None:
-        """See it ended: by itself within `grace_s`, else by SIGKILL."""
-        try:
-            self._process.wait(grace_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-def lost(case: Case, outcome: Literal["timeout", "crashed"], why: str) -> Measurement:
-    """The measurement of a case whose process brought nothing back."""
-    return without_time(case, BACKEND, outcome, f"{case}: {why.rstrip('.')}.")
-
-
-def _spent(budget_s: float | None) -> str:
-    return f"not started, the budget of {budget_s:g} s was spent"
-
-
-def rebuild(told: dict[str, Any]) -> Measurement:
-    """A Measurement from the JSON of its dataclass."""
-    parts = {"statistics": Statistics, "host_time": Statistics, "correctness": Correctness}
-    for name, kind in parts.items():
-        if told[name] is not None:
-            told[name] = kind(**told[name])
-    if told["readings"] is not None:
-        reasons = tuple(told["readings"].pop("throttle_reasons"))
-        told["readings"] = Readings(**told["readings"], throttle_reasons=reasons)
-    return Measurement(**{**told, "samples": tuple(told["samples"]), "flags": tuple(told["flags"])})
+        with Child(order) as child:
+            while (line := child.next_line(limit)) is not None:
+                limit = PAUSE_TIMEOUT_S
+                match line:
+                    case {"ready": told}:
+                        results.target = results.target or Target(**told["target"])
+                        results.stack.update(told["stack"])
+                    case {"floors": told}:
+                        results.floors = told
+                    case {"begin": index, "backend": backend}:
+                        running = index, backend
+                        if backend is not None:
+                            limit = self._limits.case_timeout_s
+                    case {"result": index, "measurement": told}:
+                        running = None
+                        take(index, rebuild(told))
+                        if self._remaining() <= 0:
+                            return settled
+                    case {"settled": index}:
+                        running = None
+                        settle(index)
+                    case {"stack": told}:
+                        results.stack.update(told)
+                    case {"kernel": index, "backend": backend, "name": name}:
+                        results.name(cases[index], backend, name)
+                    case {"fatal": told}:
+                        if results.target is None:
+                            raise BenchError(told["code"], told["message"])
+                        fatal = told["message"]
+            why = fatal or (f"no answer within {limit:g} s" if child.timed_out else child.epitaph())
+            log = child.log().strip()
+            timed_out = child.timed_out
+        if results.target is None:
+            raise BenchError("bench_start", f"The bench could not start: {why}.")
+        if running is None and (len(settled) == len(cases) or settled or len(done) > before):
+            return settled  # whoever is left has not begun, and goes on in a fresh child
+        index, backend = running or (0, None)
+        case = cases[index]
+        results.log(f"gemm {case}" + (f" {backend}" if backend else ""), log)
+        take(index, lost(case, backend, "timeout" if timed_out else "crashed", why))
+        return settled

@@ -16,14 +16,20 @@ from typing import Any
 
 from workers.bench.cases import parse
 from workers.bench.cases.base import Case
-from workers.bench.cases.gemm import FORMATS
+from workers.bench.cases.gemm import FORMATS, Gemm
 from workers.bench.document import BenchError, Document, Measurement, Progress, now
-from workers.bench.gemm.children import StoppedError, measure_groups
+from workers.bench.gemm.children import Limits, StoppedError, measure_groups
+from workers.bench.gemm.how import How
+from workers.bench.gemm.results import Results
+from workers.bench.gemm.sets import L2_CHOICES
 from workers.bench.suites import SUITES
+from workers.bench.timers.overhead import ORDER
 
 #: shapes in one argument of the repeat command, so that a long list is no long command
 _NAMED = 50
 MAX_THREADS = 4096
+MAX_PROCESSES = 100
+TIMERS = ("auto", *ORDER)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +44,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MxNxK[:dtype],…",
         help="cases, in every --dtype or the one named",
     )
+    parser.add_argument(
+        "--case",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="TEXT",
+        help="cases of any kind, such as rmsnorm:tokens=64,hidden=7168,dtype=bf16",
+    )
     parser.add_argument("--m", metavar="M,M,…", help="an M sweep over --n and --k")
     parser.add_argument("--n", type=int, help="N of the M sweep")
     parser.add_argument("--k", type=int, help="K of the M sweep")
     parser.add_argument("--dtype", default="bf16", metavar="D,D,…", help=f"of {', '.join(FORMATS)}")
+    parser.add_argument(
+        "--backend",
+        action="append",
+        default=[],
+        metavar="NAME,…",
+        help="measure by these backends only, such as torch.mm (default: by all that there are)",
+    )
+    parser.add_argument(
+        "--timer",
+        choices=TIMERS,
+        default="auto",
+        help="of GPU time (default: CUPTI, else graph, else events)",
+    )
+    parser.add_argument(
+        "--l2",
+        choices=L2_CHOICES,
+        default="auto",
+        help="state of the L2 before a call (default: rotated, else flushed)",
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="fresh processes a case is measured in (default 1)",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: every core allowed)")
     parser.add_argument("--host", metavar="LABEL", help="name of this machine in the document")
     parser.add_argument(
@@ -64,25 +104,31 @@ def run(args: argparse.Namespace) -> Document:
         raise BenchError("no_torch", "The gemm bench needs torch, and this Python has none: install torch.")
     started_at, began = now(), time.monotonic()
     progress = Progress(getattr(args, "progress", None))
-    progress.step(0, len(cases), f"gemm on {args.device}: {len(cases)} cases")
-    finished = 0
+    total = len(cases) * args.processes
+    processes = f" in {args.processes} processes each" if args.processes > 1 else ""
+    progress.step(0, total, f"gemm on {args.device}: {len(cases)} cases{processes}")
 
-    def done(case: Case, measurement: Measurement) -> None:
-        nonlocal finished
-        finished += 1
-        progress.step(finished, len(cases), f"{case}: {summary(measurement)}")
+    def done(case: Case, measurement: Measurement, settled: int) -> None:
+        by = f" by {measurement.backend}" if measurement.backend else ""
+        progress.step(settled, total, f"{case}{by}: {summary(measurement)}")
 
     with _stopped_by_sigterm():
         results = measure_groups(
             parse.in_groups(cases),
-            device=args.device,
-            threads=args.threads,
-            case_seconds=args.case_seconds,
-            case_timeout_s=args.case_timeout_s,
-            budget_s=args.budget_s,
+            How(
+                device=args.device,
+                seconds=args.case_seconds,
+                threads=args.threads,
+                backends=backends_of(args),
+                timer=None if args.timer == "auto" else args.timer,
+                l2=args.l2,
+            ),
+            Limits(args.case_timeout_s, args.budget_s),
+            processes=args.processes,
             done=done,
         )
     assert results.target is not None, "a child was ready, or measure_groups had raised"
+    progress.step(total, total, "done")
     return Document(
         kind="gemm",
         command=repeat_command(args, cases),
@@ -90,10 +136,33 @@ def run(args: argparse.Namespace) -> Document:
         finished_at=now(),
         target=dataclasses.replace(results.target, host=args.host or socket.gethostname()),
         stack=results.stack,
-        measurements=tuple(results.measurements[case] for case in cases),
+        measurements=tuple(each for case in cases for each in results.of(case)),
         logs=results.logs,
-        costs={**results.costs, "wall_seconds": round(time.monotonic() - began, 3)},
+        costs={**floor_costs(results), "wall_seconds": round(time.monotonic() - began, 3)},
+        notes=notes(results),
     )
+
+
+def floor_costs(results: Results) -> dict[str, float]:
+    """launch_floor_<timer>_seconds, of an empty kernel as each timer shows it, and launch_floor_seconds.
+
+    That is an empty kernel's own time where CUPTI tells it: then no time of the document holds what its timer
+    adds.
+    """
+    floors = results.floors
+    costs = {f"launch_floor_{name}_seconds": seconds for name, seconds in floors.items()}
+    least = next((floors[name] for name in ORDER if name in floors), None)
+    return costs if least is None else {"launch_floor_seconds": least, **costs}
+
+
+def notes(results: Results) -> tuple[str, ...]:
+    """What a reader must know of how it was timed."""
+    if results.floors and "cupti" not in results.floors:
+        return (
+            "CUPTI told of no kernels here, so that the gap between two kernels, about a microsecond, is in"
+            " every time by graph or by events.",
+        )
+    return ()
 
 
 @contextlib.contextmanager
@@ -113,7 +182,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
-    """The cases of --suite, --cases, --shape and the M sweep together, in that order, without repeats."""
+    """The cases of --suite, --cases, --shape, --case and the M sweep together, in that order, once each."""
     dtypes = [name.strip() for name in args.dtype.split(",") if name.strip()]
     wrong = next((name for name in dtypes if name not in FORMATS), None)
     if wrong is not None or not dtypes:
@@ -129,6 +198,7 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
         cases += parse.from_file(args.cases)
     for shape in (shape for listed in args.shape for shape in listed.split(",")):
         cases += parse.from_shape(shape, dtypes)
+    cases += (parse.from_text(text) for text in args.case)
     sweep = (args.m, args.n, args.k)
     if any(part is not None for part in sweep):
         if None in sweep:
@@ -138,7 +208,7 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
     cases = list(dict.fromkeys(cases))
     if not cases:
         raise BenchError(
-            "no_cases", "Nothing to measure: name a --suite, --cases, --shape, or --m, --n and --k."
+            "no_cases", "Nothing to measure: name a --suite, --cases, --shape, --case, or --m, --n and --k."
         )
     if len(cases) > parse.MAX_CASES:
         raise BenchError(
@@ -153,8 +223,19 @@ def repeat_command(args: argparse.Namespace, cases: list[Case]) -> tuple[str, ..
     if args.suite is not None and cases == list(dict.fromkeys(SUITES[args.suite])):
         command += ["--suite", args.suite]
     else:
-        names = [str(case) for case in cases]
-        command += ["--shape", *(",".join(names[i : i + _NAMED]) for i in range(0, len(names), _NAMED))]
+        shapes = [str(case) for case in cases if case.kind == Gemm.kind]
+        others = [str(case) for case in cases if case.kind != Gemm.kind]
+        if shapes:
+            command += ["--shape", *(",".join(shapes[i : i + _NAMED]) for i in range(0, len(shapes), _NAMED))]
+        if others:
+            command += ["--case", *others]
+    if args.backend:
+        command += ["--backend", ",".join(backends_of(args) or ())]
+    for option, chosen in (("--timer", args.timer), ("--l2", args.l2)):
+        if chosen != "auto":
+            command += [option, chosen]
+    if args.processes != 1:
+        command += ["--processes", str(args.processes)]
     options: dict[str, Any] = {
         "--threads": args.threads,
         "--case-seconds": args.case_seconds,
@@ -165,6 +246,14 @@ def repeat_command(args: argparse.Namespace, cases: list[Case]) -> tuple[str, ..
         if value is not None:
             command += [option, f"{value:g}"]
     return tuple(command)
+
+
+def backends_of(args: argparse.Namespace) -> tuple[str, ...] | None:
+    """The backends of --backend, without repeats; None where it is not there."""
+    names = [name.strip() for listed in args.backend for name in listed.split(",")]
+    if not all(names):
+        raise BenchError("bad_argument", "--backend: expected names such as torch.mm, between commas.")
+    return tuple(dict.fromkeys(names)) or None
 
 
 def summary(measurement: Measurement) -> str:
@@ -180,6 +269,10 @@ def summary(measurement: Measurement) -> str:
 def _check_limits(args: argparse.Namespace) -> None:
     if args.threads is not None and args.threads > MAX_THREADS:
         raise BenchError("bad_argument", f"--threads {args.threads}: expected at most {MAX_THREADS:,}.")
+    if not 1 <= args.processes <= MAX_PROCESSES:
+        raise BenchError(
+            "bad_argument", f"--processes {args.processes}: expected a number from 1 to {MAX_PROCESSES}."
+        )
     for name in ("threads", "case_seconds", "case_timeout_s", "budget_s"):
         value = getattr(args, name)
         if value is not None and not value > 0:

@@ -1,4 +1,4 @@
-"""GEMMs on the CPU through torch, by wall clock. Runs in a child process. Needs torch."""
+"""Dense GEMMs on the CPU through torch, by wall clock. Runs in a child process. Needs torch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from workers.bench import timing
-from workers.bench.cases.gemm import Gemm as Case
+from workers.bench.cases.base import Case
+from workers.bench.cases.gemm import Gemm
 from workers.bench.document import Flag, Measurement, Target, now
-from workers.bench.gemm import correctness, operands
-from workers.bench.gemm.operands import BACKEND
-from workers.bench.gemm.untimed import without_time
+from workers.bench.gemm import sets
+from workers.bench.gemm.how import CPU_BACKEND, How
 from workers.bench.memory import available_bytes
+from workers.bench.operators import registry
+from workers.bench.operators.base import Operator, UnsupportedError, passes
 
 WARM_UP_S = 0.1
 #: share of this process's cores kept busy by others above which a window counts as contended
@@ -53,28 +55,38 @@ class Cpu:
     def stack(self) -> dict[str, str]:
         return {}
 
-    def costs(self) -> dict[str, float]:
+    def floors(self) -> dict[str, float]:
         return {}
 
-    def measure(self, case: Case, seconds: float) -> Measurement:
-        """Time `case` for at most `seconds` of sampling; one sample is one call."""
-        if case.dtype == "tf32":
-            return without_time(
-                case, BACKEND, "unsupported", "tf32 is a mode of NVIDIA's tensor cores; a CPU has none."
-            )
+    def operators(self, case: Case) -> list[Operator]:
+        if not isinstance(case, Gemm):
+            raise UnsupportedError(f"A CPU measures dense products only, and no {case.kind}.")
+        return [each for each in registry.operators(self.torch, case) if each.backend == CPU_BACKEND]
+
+    def sound(self) -> bool:
+        return True
+
+    def clean(self) -> None:
+        pass
+
+    def measure(self, case: Case, operator: Operator, how: How) -> Measurement:
+        """Time `case` for at most `how.seconds` of sampling; one sample is one call."""
         available = available_bytes()
-        count, policy = operands.plan_sets(
-            case, self.cache_bytes, math.inf if available is None else available
-        )
-        sets = operands.make_sets(self.torch, case, "cpu", count)
-        turn = 0
+        free = math.inf if available is None else float(available)
+        sets.refuse_too_large(case, free)
+        first = operator.ready(self.torch, case)
+        plan = sets.plan(case.work.bytes, case.work.bytes, self.cache_bytes, min(free, 2**60), how.l2)
+        filled = sets.fill(self.torch, operator, case, first, plan.count)
+        scratch = self.torch.empty(sets.CACHE_MULTIPLE * (self.cache_bytes or 0) if plan.flush else 0)
+        turn, outputs = 0, first.call()
 
         def call() -> float:
-            nonlocal turn
-            operand = sets[turn % count]
+            nonlocal turn, outputs
+            each = filled[turn % plan.count]
             turn += 1
+            scratch.fill_(0)
             began = time.perf_counter()
-            operands.multiply(self.torch, operand)
+            outputs = each.call()
             return time.perf_counter() - began
 
         warm_until = time.monotonic() + WARM_UP_S
@@ -82,38 +94,39 @@ class Cpu:
         while time.monotonic() < warm_until:
             call()
 
-        operands.poison(sets)
-        checked = sets[turn % count]
+        for each in filled:
+            sets.poison(self.torch, each.call())
+        checked = filled[turn % plan.count]
         call()
-        found = correctness.compare(checked.d, checked.a, checked.b, case.dtype)
+        found = checked.check(outputs)
 
         measured_at, before = now(), self._busy()
-        samples = timing.sample_until_quiet(call, at_most_s=seconds)
+        window = timing.sample_until_quiet(lambda: timing.Batch([call()]), at_most_s=how.seconds)
         others = self._others_share(before, self._busy())
 
         flags: list[Flag] = []
         if others is not None and others > CONTENDED_SHARE:
             flags.append("contended")
-        if timing.is_short(samples):
+        if timing.is_short(window.samples):
             flags.append("few_samples")
         return Measurement(
-            kind="gemm",
+            kind=case.kind,
             params=case.params,
-            outcome="ok" if correctness.passes(found) else "incorrect",
+            outcome="ok" if passes(found) else "incorrect",
             measured_at=measured_at,
-            samples=tuple(samples),
-            statistics=timing.summarise(samples),
+            samples=tuple(window.samples),
+            statistics=timing.summarise(window.samples),
             timer="wall_clock",
-            l2_policy=policy,
-            inputs=operands.INPUTS,
-            backend=BACKEND,
-            flops=case.flops,
-            bytes=case.bytes,
+            l2_policy=plan.policy,
+            inputs=first.inputs,
+            backend=operator.backend,
+            flops=case.work.flops,
+            bytes=case.work.bytes,
             correctness=found,
             flags=tuple(flags),
         )
 
-    def kernel(self, case: Case) -> str | None:
+    def kernel(self, case: Case, operator: Operator) -> str | None:
         return None
 
     def _busy(self) -> tuple[float, float, float] | None:

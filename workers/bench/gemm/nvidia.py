@@ -63,10 +63,11 @@ class Settings:
 
 
 class Source(Protocol):
-    """Where readings come from. `poll` never waits; `take` hands over what came since."""
+    """Where readings come from. `poll` never waits, and gives the latest reading since the last `take`, which
+    hands over all of them."""
 
     def settings(self) -> Settings: ...
-    def poll(self) -> None: ...
+    def poll(self) -> Reading | None: ...
     def take(self) -> list[Reading]: ...
     def sharers(self) -> int | None: ...
 
@@ -87,8 +88,8 @@ class Nothing:
     def settings(self) -> Settings:
         return Settings()
 
-    def poll(self) -> None:
-        pass
+    def poll(self) -> Reading | None:
+        return None
 
     def take(self) -> list[Reading]:
         return []
@@ -134,9 +135,9 @@ class Nvml:
             driver=driver.decode() if isinstance(driver, bytes) else driver,
         )
 
-    def poll(self) -> None:
+    def poll(self) -> Reading | None:
         if time.monotonic() < self._due:
-            return
+            return self._gathered[-1] if self._gathered else None
         self._due = time.monotonic() + POLL_EVERY_S
         power = self._ask("nvmlDeviceGetPowerUsage")
         mask = self._ask("nvmlDeviceGetCurrentClocksEventReasons")
@@ -150,6 +151,7 @@ class Nvml:
                 throttle_reasons=reasons(mask or 0),
             )
         )
+        return self._gathered[-1]
 
     def take(self) -> list[Reading]:
         gathered, self._gathered, self._due = self._gathered, [], 0.0
@@ -184,7 +186,7 @@ class Smi:
             driver=driver or None,
         )
 
-    def poll(self) -> None:
+    def poll(self) -> Reading | None:
         if self._child is None:
             self._child = subprocess.Popen(
                 _smi_command(self._uuid, self._FIELDS),
@@ -195,6 +197,7 @@ class Smi:
             )
         elif self._child.poll() is not None:
             self._collect(self._child.communicate()[0])
+        return self._gathered[-1] if self._gathered else None
 
     def take(self) -> list[Reading]:
         if self._child is not None:
