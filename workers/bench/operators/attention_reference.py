@@ -24,11 +24,12 @@ class Sample:
     values: Any
 
 
-def spread(count: int, most: int) -> list[int]:
-    """At most `most` of 0 … count − 1, evenly apart, the first and the last among them."""
+def drawn(torch: Any, count: int, most: int) -> list[int]:
+    """At most `most` of 0 … count − 1, ascending: the first, the last, and others drawn anew each time."""
     if count <= most:
         return list(range(count))
-    return sorted({round(step * (count - 1) / (most - 1)) for step in range(most)})
+    between = torch.randperm(count - 2)[: most - 2] + 1
+    return sorted([0, *between.tolist(), count - 1])
 
 
 def rows_of(rows: int, batch: int, index: int) -> slice:
@@ -61,9 +62,9 @@ def check(torch: Any, case: Any, out: Any, sequence: Callable[[int], Sample], ca
     """
     tally = Tally()
     tally.count(out)
-    sequences = spread(case.batch, SEQUENCES)
+    sequences = drawn(torch, case.batch, SEQUENCES)
     each = out.shape[0] // case.batch
-    rows = spread(each, ROWS)
+    rows = drawn(torch, each, ROWS)
     for index in sequences:
         reference = attend(torch, sequence(index), rows, causal)
         largest = reference.abs().amax(-1, keepdim=True).clamp_min(1e-30)
