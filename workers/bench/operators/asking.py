@@ -23,6 +23,10 @@ _REFUSING = re.compile(
     r"not[ _]support|unsupported|only[ a-z]* support|not available|no suitable|no supported|requires", re.I
 )
 
+_FAILING = re.compile(
+    r"out of memory|illegal (memory|instruction)|device-side assert|misaligned|unspecified", re.I
+)
+
 
 def module_of(name: str) -> Any | None:
     """The module, or None where this Python has no such library; what fails in importing it is raised."""
@@ -53,7 +57,7 @@ def takes(function: Callable[..., Any], name: str) -> bool:
 def refuses(error: BaseException) -> bool:
     """Whether a library's exception says that it does not do this, rather than that it failed."""
     words = str(error)
-    if words.startswith("CUDA error") or "an illegal" in words:
+    if _FAILING.search(words):
         return False
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(

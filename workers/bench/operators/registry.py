@@ -30,7 +30,7 @@ def operators(torch: Any, case: Case) -> list[Operator]:
     """Empty where no library here knows such a case. What a library knows but does not do on this device is
     there, and raises UnsupportedError when made ready."""
     found: list[Operator] = []
-    for name in MODULES[case.kind]:
+    for name in MODULES.get(case.kind, ()):
         module = importlib.import_module(f"workers.bench.operators.{name}")
         found.extend(module.operators(torch, case))
     return found
