@@ -7,7 +7,7 @@ urlpatterns = [
     path("", include("benchapp.web.urls")),
     path("", include("benchapp.people.urls")),
     path("tiles/", include("benchapp.tiles.urls")),
-    path("trends/", include("benchapp.trends.urls")),
+    path("", include("benchapp.trends.urls")),
     path("runs/", include("benchapp.runs.urls")),
     path("", include("benchapp.fleet.urls")),
 ]
