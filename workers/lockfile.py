@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from packaging.markers import default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -40,7 +39,7 @@ def wheels(reports: Iterable[Path]) -> dict[str, dict[str, str]]:
 
     Of an index only its host is told: a URL may hold a password.
     """
-    found = {}
+    found: dict[str, dict[str, str]] = {}
     for report in reports:
         for item in json.loads(report.read_text())["install"]:
             info = item["download_info"]
@@ -50,9 +49,9 @@ def wheels(reports: Iterable[Path]) -> dict[str, dict[str, str]]:
                 "wheel": unquote(url.path).rpartition("/")[2],
                 "from": "a folder of wheels" if url.scheme == "file" else url.hostname or "",
             }
-            found[canonicalize_name(item["metadata"]["name"])] = wheel | (
-                {"sha256": sha256} if sha256 else {}
-            )
+            if sha256:
+                wheel["sha256"] = str(sha256)
+            found[canonicalize_name(item["metadata"]["name"])] = wheel
     return found
 
 
@@ -90,7 +89,6 @@ def make(
 def mixed(who: str, requirements: Iterable[str], got: Mapping[str, str]) -> list[str]:
     """A sentence for each requirement (Requires-Dist) that is open above and got a later release than the
     least that would do. `who` asks for them; `got` is canonical name → version."""
-    marked = {**default_environment(), "extra": ""}
     told = {}
     for text in requirements:
         try:
@@ -100,7 +98,7 @@ def mixed(who: str, requirements: Iterable[str], got: Mapping[str, str]) -> list
             found = Version(got[name])
         except (InvalidRequirement, InvalidVersion, KeyError):
             continue
-        if asked.marker is not None and not asked.marker.evaluate(marked):
+        if asked.marker is not None and not asked.marker.evaluate({"extra": ""}):
             continue
         if floors and found > max(floors):
             told[name] = f"{who} asks for {asked.name}{asked.specifier} and got {got[name]}"

@@ -161,7 +161,7 @@ def test_collection_takes_the_upper_layers_first_and_a_base_with_the_last_of_the
 
 
 def test_an_environment_without_its_base_is_not_ready(copied: Path):
-    base, old, new = (environments.location(copied, versions) for versions in (BASE, OLD, NEW))
+    base, old = (environments.location(copied, versions) for versions in (BASE, OLD))
     environments.python_of(base).unlink()
     assert environments.built(copied) == []
     with pytest.raises(FileNotFoundError), environments.in_use(old):

@@ -21,8 +21,8 @@ FP8 = ("sm89", *HOPPER, *BLACKWELL, *GEFORCE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Module:
-    """`functions` of the Python module `place`: the first that a release has is asked. `arches` need it; empty:
-    all. `arguments` of the word "bf16" or "int32" are the dtypes of torch."""
+    """`functions` of the Python module `place`: the first that a release has is asked. `arches` need it;
+    empty: all. `arguments` of the word "bf16" or "int32" are the dtypes of torch."""
 
     name: str
     place: str
