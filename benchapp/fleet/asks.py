@@ -87,7 +87,10 @@ class Ask:
         return urlencode(words_of(self.as_json()), safe=":")
 
     def __str__(self) -> str:
-        """A title: "Tile survey of FlashInfer 0.6.3 on SM120"."""
+        return self.title({})
+
+    def title(self, hosts: Mapping[str, str]) -> str:
+        """ "Tile survey of FlashInfer 0.6.3 on SM120"; `hosts`: installation → host, as far as known."""
         package = requests.LIBRARIES[self.package]
         what = WHAT[self.what]
         if self.what == "gemm":
@@ -98,7 +101,7 @@ class Ask:
             ", ".join(self.versions) if len(self.versions) < 4 else count(len(self.versions), "version")
         )
         targets = (
-            ", ".join(describe(target) for target in self.targets)
+            ", ".join(describe(target, hosts) for target in self.targets)
             if len(self.targets) < 4
             else count(len(self.targets), "target")
         )
@@ -148,7 +151,9 @@ def _missing(target: str, machines: offers.Machines, library: str) -> str:
     if unknown is not None:
         return f"{unknown} is no GPU that has reported here{_expected(kind, library, machines.by_uuid)}."
     if kind == "gang" and not set.intersection(*(machines.seen_by(uuid) for uuid in uuids)):
-        return f"{describe(target)}: the GPUs of a gang must be in one host, and no host has all of these."
+        return (
+            f"{describe(target, {})}: the GPUs of a gang must be in one host, and no host has all of these."
+        )
     here: dict[str, Iterable[str]] = {
         "cpu": machines.hosts, "model": machines.models, "gpuarch": machines.archs,
     }  # fmt: skip
@@ -179,13 +184,18 @@ def resolved(ask: Ask, newest: str | None = None) -> Ask:
     return dataclasses.replace(ask, versions=tuple(versions))
 
 
-def to_requests(ask: Ask) -> list[tuple[str, Request]]:
-    """(target, request) of each version and target, in the order asked. "newest" must be resolved before."""
-    return [(target, _request(ask, version, target)) for version in ask.versions for target in ask.targets]
+def to_requests(ask: Ask, hosts: Mapping[str, str]) -> list[tuple[str, Request]]:
+    """(target, request) of each version and target, in the order asked. "newest" must be resolved before.
+
+    `hosts`: installation → host, as titles name it.
+    """
+    return [
+        (target, _request(ask, version, target, hosts)) for version in ask.versions for target in ask.targets
+    ]
 
 
-def _request(ask: Ask, version: str, target: str) -> Request:
-    request = _plain_request(ask, version, target)
+def _request(ask: Ask, version: str, target: str, hosts: Mapping[str, str]) -> Request:
+    request = _plain_request(ask, version, target, describe(target, hosts))
     return dataclasses.replace(
         request,
         params=request.params | candidate_params(request.versions),
@@ -193,7 +203,7 @@ def _request(ask: Ask, version: str, target: str) -> Request:
     )
 
 
-def _plain_request(ask: Ask, version: str, target: str) -> Request:
+def _plain_request(ask: Ask, version: str, target: str, where: str) -> Request:
     if ask.what == "gemm":
         queue, gpus = queue_of(target)
         return requests.gemm(
@@ -202,7 +212,7 @@ def _plain_request(ask: Ask, version: str, target: str) -> Request:
             library=ask.library,
             version=version,
             queue=queue,
-            where=describe(target),
+            where=where,
             gpus=gpus,
             foreign=ask.foreign,
             options=ask.options,
@@ -233,9 +243,11 @@ def queue_of(target: str) -> tuple[str, tuple[str, ...]]:
     return {"gpu": queues.gpu, "model": queues.gpu_model, "gpuarch": queues.gpu_arch}[kind](which), ()
 
 
-def describe(target: str) -> str:
-    """A target in words: "any GPU of sm90", "GPU-1a2b3c4d"."""
+def describe(target: str, hosts: Mapping[str, str]) -> str:
+    """A target in words: "any GPU of sm90", "GPU-1a2b3c4d", "CPUs of boxa" where `hosts` knows its host."""
     kind, _, which = target.partition(":")
+    if kind == "cpu" and which in hosts:
+        return f"CPUs of {hosts[which]}"
     if kind == "arch":
         return which.upper()
     if kind == "gpu":
@@ -252,10 +264,11 @@ def request(
 
     The same `key` again gives the job that it made. `priority` is of runs that are no background work.
     """
-    check(ask)
+    machines = offers.Machines.read()
+    check(ask, machines)
     gpus = Target.objects.in_bulk(ask.targets, field_name="key") if ask.what == "gemm" else {}
     wanted = []
-    for target, request in to_requests(resolved(ask)):
+    for target, request in to_requests(resolved(ask), machines.hosts):
         placed = (
             dataclasses.replace(request, target=gpus.get(target))
             if ask.what == "gemm"
@@ -264,5 +277,5 @@ def request(
         wanted.append(
             dataclasses.replace(placed, priority=priority if placed.priority is None else placed.priority)
         )
-    title = wanted[0].title if len(wanted) == 1 else str(ask)
+    title = wanted[0].title if len(wanted) == 1 else ask.title(machines.hosts)
     return request_job(wanted, title=title, user=user, source=source, key=key, asked=ask.as_json())

@@ -49,11 +49,8 @@ class Item:
     version: str
     target: str
     have: Have
-
-    @property
-    def on(self) -> str:
-        """The target in words."""
-        return asks.describe(self.target)
+    #: the target in words
+    on: str
 
     def __str__(self) -> str:
         return f"{self.version} on {self.on}: {self.have}"
@@ -80,8 +77,9 @@ def items(ask: Ask) -> list[Item]:
     """Each version on each target, and whether it has accepted data. Raises ValidationError."""
     if ask.what not in WHAT:
         raise ValidationError({"what": f"{ask.what} cannot be backfilled: expected {' or '.join(WHAT)}."})
-    asks.check(ask)
-    requests = asks.to_requests(asks.resolved(ask))
+    machines = offers.Machines.read()
+    asks.check(ask, machines)
+    requests = asks.to_requests(asks.resolved(ask), machines.hosts)
     surveyed = _surveyed() if ask.what == "survey" else set()
     under_way = planning.under_way([request for _, request in requests])
     found = []
@@ -93,7 +91,7 @@ def items(ask: Ask) -> list[Item]:
             have = Have.UNDER_WAY
         else:
             have = Have.MISSING
-        found.append(Item(version, target, have))
+        found.append(Item(version, target, have, asks.describe(target, machines.hosts)))
     return found
 
 

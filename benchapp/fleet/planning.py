@@ -106,7 +106,7 @@ def plan(
     machines = machines or offers.Machines.read()
     asks.check(ask, machines)
     ask = asks.resolved(ask)
-    wanted = asks.to_requests(ask)
+    wanted = asks.to_requests(ask, machines.hosts)
     requests = [request for _, request in wanted]
     joined, waiting = under_way(requests), _waiting(requests)
     usual = usual_of(requests[0].kind, [(request.queue, request.params) for request in requests])
@@ -148,9 +148,7 @@ def _where(target: str, machines: offers.Machines) -> str:
         return f"GPUs {listed([gpu.index for gpu in gang])} of {gang[0].installation.host} together"
     if kind == "model":
         return f"any {machines.models[which]}"
-    if kind == "cpu" and which:
-        return f"CPUs of {machines.hosts[which]}"
-    return asks.describe(target)
+    return asks.describe(target, machines.hosts)
 
 
 def under_way(requests: Sequence[Request]) -> dict[str, int]:
@@ -274,7 +272,7 @@ def _maintained(machines: offers.Machines, held: Iterable[Maintenance]) -> Any:
                 if which in (queues.slug(gpu.model), gpu.arch)
             ]
             if all(said):
-                yield f"Each of {asks.describe(target)} is kept from work. {said[0]}"
+                yield f"Each of {asks.describe(target, machines.hosts)} is kept from work. {said[0]}"
         elif kind == "cpu" and (host := machines.hosts.get(which)) in reasons:
             yield f"Host {host} takes no new runs now: {reasons[str(host)].rstrip('.')}."
 

@@ -6,9 +6,11 @@ import dataclasses
 import datetime as dt
 import logging
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
@@ -16,7 +18,7 @@ from django.utils import timezone
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
 from benchapp.catalog.locks import lock
-from benchapp.fleet import asks, words
+from benchapp.fleet import asks, builds, words
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Gpu, WatchedRelease
 from benchapp.fleet.schedule_queries import JobState, job_states
@@ -25,6 +27,7 @@ from benchapp.runs.models import Job
 from benchapp.tiles.models import Listing
 from benchapp.tiles.queries import FIRST_ARCH
 from workers.bench.document import BenchError
+from workers.bench.suites import SUITES
 from workers.bench.tiles import pip, versions
 from workers.bench.tiles.arches import ARCHES
 
@@ -45,7 +48,8 @@ PACKAGES = (
     Package(
         "flashinfer-python",
         "FlashInfer",
-        "a new release is surveyed on every architecture surveyed before or served by the fleet",
+        "a new release is surveyed on every architecture surveyed before or served by the fleet, and "
+        "measured on each kind of GPU that the fleet serves",
         surveyed=True,
     ),
     Package(
@@ -58,7 +62,15 @@ PACKAGES = (
         "CUTLASS DSL",
         "recorded only: its wheel holds Python that compiles on a GPU, and no headers to survey",
     ),
+    Package(
+        "sgl-kernel",
+        "sgl-kernel",
+        "recorded only: a rival of FlashInfer's GEMMs, whose releases can be asked for",
+    ),
 )
+#: What measures a new release on GPUs of each architecture, and on all others, where no setting names it.
+SUITES_BY_ARCH = dict.fromkeys(ARCHES, "glm-5-nvfp4") | {"sm90": "h200-core"}
+SUITE = "step"
 #: A release that came while the index hid it for long brings others along; these wait for the next look.
 MOST_JOBS = 5
 _LONGEST_VERSION = 60
@@ -140,7 +152,45 @@ def _ask(pk: int) -> Job | None:
     asked = asks.request(ask, user=None, source=Job.Source.RELEASE_WATCH, key=f"release:{row.pk}")
     row.job = asked.job
     row.save(update_fields=["job"])
+    for ask in benchmarks(row.version):
+        asks.request(ask, user=None, source=Job.Source.RELEASE_WATCH, key=f"release:{row.pk}:{ask.suite}")
     return asked.job
+
+
+def benchmarks(version: str) -> list[Ask]:
+    """What measures a FlashInfer release: one ask a suite, on any GPU of each architecture that live workers
+    serve."""
+    served = Gpu.objects.filter(present=True, served=True, installation__in=builds.live())
+    by_suite: dict[str, list[str]] = defaultdict(list)
+    for arch in served.order_by("arch").values_list("arch", flat=True).distinct():
+        by_suite[_suite_of(arch)].append(f"gpuarch:{arch}")
+    return [
+        Ask.from_json(
+            {
+                "what": "gemm",
+                "library": "flashinfer",
+                "versions": [version],
+                "targets": targets,
+                "suite": suite,
+            }
+        )
+        for suite, targets in by_suite.items()
+        if suite
+    ]
+
+
+def _suite_of(arch: str) -> str:
+    """The suite that measures a new release on GPUs of an architecture; "" for none."""
+    suite = settings.RELEASE_SUITE
+    if suite is None:
+        suite = SUITES_BY_ARCH.get(arch, SUITE)
+    if suite and suite not in SUITES:
+        # a new release is surveyed all the same
+        logger.error(
+            "no suite is called %r: TILEWATCH_RELEASE_SUITE takes one of %s", suite, ", ".join(SUITES)
+        )
+        return ""
+    return suite
 
 
 def is_final(version: str) -> bool:

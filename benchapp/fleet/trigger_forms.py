@@ -11,13 +11,13 @@ from django.http import QueryDict
 from packaging.version import Version
 
 from benchapp.fleet import asks, offers
-from benchapp.fleet.ask_fields import EXAMPLES, EXPLORED, FOREIGN, NEWEST, TIMERS, WHAT
+from benchapp.fleet.ask_fields import EXAMPLES, EXPLORED, FOREIGN, MOST_RUNS, NEWEST, TIMERS, WHAT
 from benchapp.fleet.asks import Ask
-from benchapp.fleet.words import gpu_name
+from benchapp.fleet.words import count, gpu_name
 from benchapp.runs.again import OPTIONS
 from benchapp.runs.requests import LIBRARIES
 from benchapp.tiles.queries import FIRST_ARCH
-from workers.bench.suites import SUITES
+from workers.bench.suites import DESCRIPTIONS, SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
@@ -169,15 +169,27 @@ class TriggerForm:
 
     @property
     def suites(self) -> list[Choice]:
-        notes = {name: f"{len(cases)} cases" for name, cases in SUITES.items()}
-        known = [Choice(name, name, name == self.suite, note) for name, note in notes.items()]
+        known = [
+            Choice(name, name, name == self.suite, count(len(cases), "case"))
+            for name, cases in SUITES.items()
+        ]
         return [*known, Choice("", "own cases", self.suite not in SUITES)]
 
     @property
+    def suite_words(self) -> str:
+        """What the chosen suite is for."""
+        return DESCRIPTIONS.get(self.suite, "")
+
+    @property
     def suite_cases(self) -> list[Choice]:
-        """The cases of the chosen suite; none chosen means all."""
+        """The cases of the chosen suite, none chosen means all; empty where they are too many to choose."""
         names = [str(case) for case in SUITES.get(self.suite, ())]
-        return _choices([(name, name) for name in names], self._cases)
+        return _choices([(name, name) for name in names], self._cases) if len(names) <= MOST_RUNS else []
+
+    @property
+    def own(self) -> bool:
+        """Cases are typed."""
+        return self.suite not in SUITES
 
     @property
     def own_cases(self) -> str:

@@ -111,6 +111,9 @@ LOGOUT_REDIRECT_URL = "/"
 ANONYMOUS_READING = os.environ.get("TILEWATCH_ANONYMOUS_READING", "1") == "1"
 #: Is a tile survey followed by full compiles of what fits, in the background?
 DEEP_SURVEYS = os.environ.get("TILEWATCH_DEEP_SURVEYS", "1") == "1"
+#: The suite that GPUs measure a new FlashInfer release with: a name for all of them, "" for none, None for
+#: what `benchapp.fleet.releases` chooses by architecture.
+RELEASE_SUITE = os.environ.get("TILEWATCH_RELEASE_SUITE")
 #: Proxies in front of the web server whose X-Forwarded-For is believed, nearest first.
 TRUSTED_PROXIES = _whole_number("TILEWATCH_PROXIES")
 

@@ -331,6 +331,13 @@ def test_each_library_has_its_recipe_and_its_options_go_with_the_run(h200s):
     assert run.job.title == "2 kernel cases on any GPU of sm90"
 
 
+def test_titles_name_the_host_and_not_its_installation(h200s):
+    asked = asks.request(gemm("cpu:aaaaaaaa", "gpu:GPU-b0"), user=None, source=Job.Source.COMMAND)
+    assert asked.job.title == "GEMM suite cpu-smoke with torch 2.13.0 on CPUs of boxa, GPU-b0"
+    ((_, request), _) = asks.to_requests(gemm("cpu:aaaaaaaa", "cpu"), {"aaaaaaaa": "boxa"})
+    assert request.title == "GEMM suite cpu-smoke on CPUs of boxa"
+
+
 # versions
 
 

@@ -6,12 +6,13 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from benchapp.catalog.models import Release, Target
-from benchapp.fleet import backfill, schedules
+from benchapp.fleet import asks, backfill, schedules
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.backfill import Have
 from benchapp.fleet.models import Firing, Schedule, WatchedRelease
 from benchapp.runs import actions
 from benchapp.runs.models import Document, Job, Run, State
+from tests.fleet.machines import host
 
 pytestmark = pytest.mark.django_db
 START, END = dt.datetime(2026, 3, 2, tzinfo=dt.UTC), dt.datetime(2026, 3, 9, tzinfo=dt.UTC)
@@ -73,6 +74,23 @@ def test_a_suite_has_data_of_a_stack_only_where_that_very_suite_ran_with_it():
     assert haves(wanted) == {("2.12.0", "cpu"): Have.UNDER_WAY, ("2.13.0", "cpu"): Have.DATA}
     fewer = ask("2.13.0", targets=("cpu",), what="gemm", cases=["16x64x64:fp32"])
     assert haves(fewer) == {("2.13.0", "cpu"): Have.MISSING}
+
+
+def test_a_library_of_gpus_is_backfilled_by_its_own_versions():
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    values = {"library": "flashinfer", "what": "gemm", "cases": ["16x64x64:nvfp4"]}
+    for version in ("0.6.3", "0.6.9", "0.7.0rc1"):
+        Release.objects.create(package="flashinfer", version=version)
+    wanted = backfill.since(ask("0.1", targets=("gpuarch:sm90",), **values), "0.6.0")
+    assert wanted.versions == ("0.6.3", "0.6.9")
+    few = ask("0.6.3", targets=("gpuarch:sm90",), backends=["flashinfer.mm_fp4.cutlass"], **values)
+    ((run, _),) = asks.request(few, user=None, source=Job.Source.COMMAND).runs
+    end(run, accepted=True)
+    Document.objects.update(target=Target.objects.create(key="gpu:GPU-a0", kind="gpu", arch="sm90"))
+    assert set(haves(few).values()) == {"has data"}
+    assert haves(wanted) == {
+        ("0.6.3", "gpuarch:sm90"): "missing", ("0.6.9", "gpuarch:sm90"): "missing",
+    }, "some of the backends are not all"  # fmt: skip
 
 
 def test_every_release_since_one_leaves_out_candidates_and_pre_releases():

@@ -11,12 +11,14 @@ from django.db import connection
 
 from benchapp.alerts.models import Event
 from benchapp.fleet import releases
-from benchapp.fleet.models import WatchedRelease
+from benchapp.fleet.models import Installation, WatchedRelease
 from benchapp.fleet.releases import PACKAGES, ask_for_new, record, watch
 from benchapp.runs.models import Job, Run
+from tests.fleet.machines import host
+from workers.bench.suites import SUITES
 
 pytestmark = pytest.mark.django_db
-FLASHINFER, CUTLASS, _ = PACKAGES
+FLASHINFER, CUTLASS, *_ = PACKAGES
 
 
 class Index:
@@ -146,3 +148,51 @@ def test_what_is_no_version_is_left_out():
     assert seen() == {"0.6.3": False, "0.6.3+cu130": False}
     record(FLASHINFER, ["0.6.4+cu130", "0.7.0.dev20260101"])
     assert ask_for_new() == []
+
+
+# what GPUs measure of it
+
+
+def new_release(version: str = "0.7.0") -> list[Run]:
+    record(FLASHINFER, ["0.6.3"])
+    record(FLASHINFER, ["0.6.3", version])
+    ask_for_new()
+    return list(Run.objects.filter(kind=Run.Kind.GEMM).order_by("queue"))
+
+
+def test_where_gpus_are_served_a_new_release_is_measured_too(settings):
+    settings.RELEASE_SUITE = "h200-first"
+    host("boxa", "aaaaaaaa", "GPU-a0", "GPU-a1")
+    host("boxb", "bbbbbbbb", "GPU-b0", arch="sm120")
+    runs = new_release()
+    assert [run.queue for run in runs] == ["gpu.arch.sm120", "gpu.arch.sm90"]
+    assert {run.params["suite"] for run in runs} == {"h200-first"}
+    assert {run.recipe.versions["flashinfer"] for run in runs} == {"0.7.0"}
+    survey, bench = Job.objects.order_by("pk")
+    assert survey == WatchedRelease.objects.get(version="0.7.0").job
+    assert bench.source == Job.Source.RELEASE_WATCH and bench == runs[0].job
+    ask_for_new()
+    assert Job.objects.count() == 2
+
+
+def test_each_architecture_has_its_suite_where_no_setting_names_one(settings, monkeypatch):
+    settings.RELEASE_SUITE = None
+    monkeypatch.setattr(releases, "SUITES_BY_ARCH", {"sm90": "h200-first"})
+    monkeypatch.setattr(releases, "SUITE", "cpu-smoke")
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    host("boxb", "bbbbbbbb", "GPU-b0", arch="sm120")
+    assert [run.params["suite"] for run in new_release()] == ["cpu-smoke", "h200-first"]
+
+
+def test_the_suites_chosen_by_architecture_are_there():
+    assert {releases.SUITE, *releases.SUITES_BY_ARCH.values()} <= set(SUITES)
+
+
+@pytest.mark.parametrize("suite", ["", "no-such-suite"])
+def test_without_a_suite_or_a_live_gpu_it_is_only_surveyed(settings, suite):
+    settings.RELEASE_SUITE = suite
+    gone = host("boxa", "aaaaaaaa", "GPU-a0")
+    assert new_release() == [] and Job.objects.count() == 1
+    settings.RELEASE_SUITE = "h200-first"
+    Installation.objects.filter(pk=gone.pk).update(seen_at=gone.seen_at - dt.timedelta(days=1))
+    assert new_release("0.7.1") == [] and Job.objects.count() == 2

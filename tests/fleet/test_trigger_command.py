@@ -118,3 +118,22 @@ def test_the_command_that_the_page_shows_asks_for_the_same():
     assert words[:3] == ["python", "manage.py", "trigger"]
     trigger(*words[3:])
     assert asks.Ask.from_json(Job.objects.get().asked) == ask
+
+
+def test_a_benchmark_of_flashinfer_with_every_option_comes_back_from_its_command():
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    query = (
+        "what=gemm&library=flashinfer&version=0.6.9&target=gpuarch:sm90&case=16x4096x7168:nvfp4"
+        "&case=rmsnorm:tokens=64,hidden=7168,dtype=bf16&processes=3&case_timeout_s=60&timer=cuda_graph"
+        "&backend=torch.mm&backend=flashinfer.mm_fp4.cutlass&foreign=flag"
+    )
+    ask = asks.clean(asks.from_query(QueryDict(query)))
+    words = shlex.split(plan_words.command(ask))
+    trigger(*words[3:])
+    assert asks.Ask.from_json(Job.objects.get().asked) == ask
+    said = trigger(*words[3:], "--dry-run")
+    assert "flashinfer 0.6.9, torch 2.11.0: it and its kernels are built first on boxa." in said
+    with pytest.raises(CommandError, match="--processes: Expected whole processes from 1 to 10"):
+        trigger(*words[3:], "--processes", "300")
+    with pytest.raises(CommandError, match=r"--backend: .* is no backend"):
+        trigger(*words[3:], "--backend", "'; ls")

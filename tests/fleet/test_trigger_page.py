@@ -14,8 +14,10 @@ from benchapp.fleet import asks
 from benchapp.fleet.models import Candidate, WatchedRelease
 from benchapp.people.models import AuditEntry, Role, User
 from benchapp.runs.models import Job, Run
+from benchapp.runs.requests import GPU_TORCH
 from tests.fleet.machines import host
 from tests.querycount import at_most
+from workers.bench.suites import DESCRIPTIONS
 
 pytestmark = pytest.mark.django_db
 
@@ -139,6 +141,10 @@ def test_another_kind_of_work_begins_anew_and_another_suite_drops_the_cases(clie
         ("what=gemm&version=2.13.0&target=cpu&case=1x", "expected MxNxK"),
         (f"{SURVEY}&time_limit_s=soon", "whole seconds from 10"),
         (f"{SURVEY}%00&version=%00", "is not a version"),
+        ("what=gemm&library=../../x&version=1&target=cpu&suite=cpu-smoke", "expected torch, flash"),
+        ("what=gemm&version=2.13.0&target=cpu&suite=cpu-smoke&processes=300", "whole processes from 1 to 10"),
+        ("what=gemm&version=2.13.0&target=cpu&suite=cpu-smoke&backend=%22x%22", "is no backend: exp"),
+        ("what=gemm&library=flashinfer&version=0.6.9&target=cpu&suite=step", "FlashInfer runs on GPUs"),
         ("what=survey&was=survey", "versions</strong>: Expected a version"),
     ],
 )  # fmt: skip
@@ -203,3 +209,53 @@ def test_the_page_asks_a_fixed_number_of_queries(client, number):
     versions = "&".join(f"version=0.{n}" for n in range(number))
     with at_most(20):
         page(client, f"what=survey&target=arch:sm120&{versions}")
+
+
+FLASHINFER = "what=gemm&library=flashinfer&version=0.6.9&target=gpuarch:sm90&suite=h200-core"
+
+
+def test_a_flashinfer_benchmark_is_asked_for_as_simply_as_one_of_torch(client, operator):
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    html = page(client, FLASHINFER)
+    assert "FlashInfer versions" in html and "its kernels are built first on boxa" in html
+    assert 'value="cpu"' not in html, "no CPU is offered"
+    assert "--library flashinfer" in html
+    assert re.search(r"<details><summary>More", html), "options are folded while none is set"
+    client.post("/trigger/ask", sent(html))
+    run = Run.objects.get()
+    assert run.recipe.versions == {"flashinfer": "0.6.9", "torch": GPU_TORCH, "cuda": "13"}
+    assert asks.Ask.from_json(run.job.asked).query() == (
+        "what=gemm&version=0.6.9&target=gpuarch:sm90&library=flashinfer&suite=h200-core"
+    )
+
+
+def test_options_that_are_set_unfold_and_backends_are_typed(client, operator):
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    typed = "&processes=3&case_timeout_s=60&timer=cupti&own_backends=torch.mm,+flashinfer.mm_fp4.cutlass"
+    html = page(client, f"was=gemm&was_library=flashinfer&was_suite=h200-core&{FLASHINFER}{typed}")
+    assert "<details open><summary>More" in html
+    assert 'value="torch.mm flashinfer.mm_fp4.cutlass"' in html
+    client.post("/trigger/ask", sent(html))
+    params = Run.objects.get().params
+    assert [params[name] for name in ("processes", "case_timeout_s", "timer", "backends")] == [
+        3, 60, "cupti", ["torch.mm", "flashinfer.mm_fp4.cutlass"],
+    ]  # fmt: skip
+
+
+def test_another_library_takes_its_own_versions_and_leaves_the_cpus(client):
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    Release.objects.create(package="flashinfer", version="0.6.10")
+    was = "was=gemm&was_suite=cpu-smoke&was_library=torch&own_backends=torch.mm"
+    html = page(client, f"{was}&what=gemm&library=flashinfer&version=2.13.0&target=cpu&suite=cpu-smoke")
+    assert 'value="0.6.10" checked' in html and 'value="2.13.0"' not in html
+    assert 'value="gpuarch:sm90" checked' in html and 'placeholder="all that the library offers"' in html
+    assert "There is no plan" not in html
+    html = page(client, "what=gemm&library=sgl-kernel")
+    assert "sgl-kernel versions" in html and "--library sgl-kernel --version" in html
+
+
+def test_a_long_suite_is_described_and_not_listed(client):
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    html = page(client, FLASHINFER.replace("h200-core", "decode-nvfp4"))
+    assert DESCRIPTIONS["decode-nvfp4"].replace("'", "&#x27;") in html
+    assert 'name="case"' not in html and "<textarea" not in html
