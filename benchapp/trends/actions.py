@@ -20,16 +20,16 @@ def note(target_id: int, timed: Iterable[Timed]) -> int:
 
     One statement a document. `cases` only grows: a run of one case alone hides no sweep.
     """
-    sizes: dict[tuple[str, str, str, str], set[int | None]] = defaultdict(set)
+    cases: dict[tuple[str, str, str, str], set[int | str]] = defaultdict(set)
     newest: dict[tuple[str, str, str, str], dt.datetime] = {}
     for kind, params, backend, at in timed:
         shape, dtype, size = case_sweep(kind, params)
         key = (kind, shape, dtype, backend)
-        sizes[key].add(size)
+        cases[key].add(str(params) if size is None else size)
         newest[key] = max(newest.get(key, at), at)
-    if not sizes:
+    if not cases:
         return 0
-    rows = [(*key, len(sizes[key]), newest[key]) for key in sorted(sizes)]
+    rows = [(*key, len(cases[key]), newest[key]) for key in sorted(cases)]
     with connection.cursor() as cursor:
         cursor.execute(
             """

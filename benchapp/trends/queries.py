@@ -1,201 +1,276 @@
-"""Measurements of one target and shape, ready to be drawn."""
+"""Measurements of one target and shape, ready to be drawn; the number of queries does not grow with them."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Case, Count, When
+from django.db.models import Case as Choice
+from django.db.models import Sum, When
 from django.urls import reverse
 
-from benchapp.catalog.models import Series, Target
+from benchapp.catalog.models import Series, Stack, Target
 from benchapp.runs import again
-from benchapp.runs.models import Document, Measurement
+from benchapp.runs.models import Document, Latest, Measurement
 from benchapp.runs.ranking import may_rank
-from benchapp.trends.utilisation import Ceiling, ceiling, value
+from benchapp.trends.models import Offer
+from benchapp.trends.points import NOTHING, TIMERS, Point, Triple
+from benchapp.trends.utilisation import UNRATED, Ceiling, ceiling_at, work_of
 
 #: Points of one page; more are left out, the oldest first, and the page says so.
 MAX_POINTS = 500
-COMPONENTS = ("torch", "flashinfer")
-TIMERS = {
-    "cupti": "CUPTI",
-    "cuda_graph": "CUDA graph",
-    "cuda_events": "CUDA events",
-    "wall_clock": "wall clock",
-}
+#: Series read for one page, and measurements looked through for its points.
+MAX_SERIES, MAX_ROWS = 3000, 6000
+#: Shapes that a filter lists; others can be typed.
+MAX_SHAPES = 300
+#: Which component of a stack the versions are of, where several vary as much.
+FIRST_COMPONENTS = ("flashinfer", "vllm", "sglang", "trtllm", "tensorrt-llm", "torch", "sgl-kernel")
 #: Outcomes that are no speed, by how they are marked.
 MARKS = {"incorrect": "incorrect", "unsupported": "unsupported"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Offer:
-    """A combination that was measured: what the filters can ask for."""
-
-    target_id: int
-    kind: str
-    dtype: str
-    backend: str
-    n: int | None
-    k: int | None
-    cases: int
-
-    @property
-    def shape(self) -> str:
-        return f"{self.n}x{self.k}" if self.n and self.k else ""
+def offered_kinds() -> list[tuple[int, str]]:
+    """(target, kind) of everything that was timed, those with most cases first."""
+    rows = Offer.objects.values_list("target_id", "kind").annotate(all=Sum("cases"))
+    return [(target, kind) for target, kind, _ in rows.order_by("-all", "target_id", "kind")]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Point:
-    """One measurement. Times in seconds a call; `mark` is empty where it may rank as a speed."""
-
-    m: int
-    dtype: str
-    backend: str
-    version: str
-    measured_at: dt.datetime
-    outcome: str
-    flags: tuple[str, ...]
-    median: float | None
-    q1: float | None
-    q3: float | None
-    n: int
-    timer: str
-    l2_policy: str
-    flops: float | None
-    moved: float | None
-    limit: Ceiling | None
-    mark: str
-    remark: str
-    href: str
-    source: str
-    origin: str
-    #: the address that asks for the same again; "" where it cannot be measured here
-    again: str
-
-    def at(self, metric: str, seconds: float | None) -> float | None:
-        return None if self.mark else value(metric, seconds, self.flops, self.moved, self.limit)
-
-    @property
-    def flag_words(self) -> list[str]:
-        return [flag.replace("_", " ") for flag in self.flags]
-
-    @property
-    def bound_by(self) -> str:
-        if self.limit is None or self.flops is None or self.moved is None:
-            return ""
-        return self.limit.bound_by(self.flops, self.moved)
+def offered_shapes(target: int, kind: str) -> list[str]:
+    """The shapes with most cases first, at most MAX_SHAPES."""
+    rows = Offer.objects.filter(target=target, kind=kind).values_list("shape").annotate(all=Sum("cases"))
+    return [shape for shape, _ in rows.order_by("-all", "shape")[:MAX_SHAPES]]
 
 
-def offers() -> list[Offer]:
-    """Every combination with a series, the one with most cases first."""
-    rows = (
-        Series.objects.filter(metric="time")
-        .values_list(
-            "target_id", "case__kind", "case__params__dtype", "backend", "case__params__n", "case__params__k"
-        )
-        .annotate(cases=Count("case_id", distinct=True))
-        .order_by("-cases", "-case__params__n", "-case__params__k")
-    )
-    return [
-        Offer(target, kind, str(dtype or ""), backend, _extent(n), _extent(k), cases)
-        for target, kind, dtype, backend, n, k, cases in rows
-    ]
+def is_offered(target: int, kind: str, shape: str) -> bool:
+    return Offer.objects.filter(target=target, kind=kind, shape=shape).exists()
 
 
-def targets(ids: set[int]) -> list[Target]:
+def offers_of(target: int, kind: str, shape: str) -> list[tuple[str, str]]:
+    """(dtype, backend) of one shape, those with most cases first."""
+    rows = Offer.objects.filter(target=target, kind=kind, shape=shape)
+    return list(rows.order_by("-cases", "dtype", "backend").values_list("dtype", "backend"))
+
+
+def targets(ids: Collection[int]) -> list[Target]:
     """GPUs first: their ceilings are known."""
     found = Target.objects.filter(pk__in=ids).select_related("host")
     return sorted(found, key=lambda target: (target.kind != Target.Kind.GPU, str(target), target.pk))
 
 
-def points(
+def sizes_of(target: int, kind: str, shape: str, dtype: str = "") -> list[int]:
+    """Sizes that a target's sweeps over a shape have."""
+    series = Series.objects.filter(
+        target=target, metric="time", case__kind=kind, case__shape=shape, case__size__isnull=False
+    )
+    if dtype:
+        series = series.filter(case__dtype=dtype)
+    sizes = series.order_by().values_list("case__size", flat=True).distinct()
+    return sorted(size for size in sizes if size is not None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """What a page is drawn from: measurement rows, and what they point at."""
+
+    target: Target
+    kind: str
+    rows: Sequence[Mapping[str, Any]]
+    series: Mapping[int, Mapping[str, Any]]
+    stacks: Mapping[int, Mapping[str, str]]
+    documents: Mapping[int, Mapping[str, Any]]
+    capped: bool
+
+    def components(self) -> list[tuple[str, int]]:
+        """(component, how many versions of it) of the stacks here, the one that varies most first."""
+        return varying(self.stacks.values())
+
+
+def varying(stacks: Iterable[Mapping[str, str]]) -> list[tuple[str, int]]:
+    """(component, how many versions of it), the one that varies most first."""
+    versions: dict[str, set[str]] = defaultdict(set)
+    for stack in stacks:
+        for name, version in stack.items():
+            versions[name].add(str(version))
+    return sorted(((name, len(seen)) for name, seen in versions.items()), key=_varies_most)
+
+
+def _varies_most(component: tuple[str, int]) -> tuple[int, int, str]:
+    name, versions = component
+    rank = FIRST_COMPONENTS.index(name) if name in FIRST_COMPONENTS else len(FIRST_COMPONENTS)
+    return -versions, rank, name
+
+
+def find(
     target: Target,
     kind: str,
     shape: str,
     *,
     dtype: str = "",
     backend: str = "",
-    component: str = "torch",
+    sizes: Collection[int] = (),
     every: bool = False,
-) -> tuple[list[Point], bool]:
-    """Measurements of one N×K, by M and time, and whether some were left out.
+) -> Found:
+    """Measurements of one shape, newest first.
 
     The newest of each series and stack, of runs marked invalid only where there is no other, or with `every`
-    all of them.
+    all of them. `sizes` narrows to those.
     """
-    wanted: dict[str, Any] = {"series__target": target, "series__metric": "time", "series__case__kind": kind}
-    if shape:
-        n, _, k = shape.partition("x")
-        wanted |= {"series__case__params__n": int(n), "series__case__params__k": int(k)}
+    wanted: dict[str, Any] = {"target": target, "metric": "time", "case__kind": kind, "case__shape": shape}
     if dtype:
-        wanted["series__case__params__dtype"] = dtype
+        wanted["case__dtype"] = dtype
     if backend:
-        wanted["series__backend"] = backend
-    rows = Measurement.objects.filter(**wanted)
+        wanted["backend"] = backend
+    if sizes:
+        wanted["case__size__in"] = sizes
+    columns = ("case__params", "case__dtype", "case__size", "backend", "configuration__settings")
+    listed = Series.objects.filter(**wanted).values("pk", *columns).order_by("pk")[: MAX_SERIES + 1]
+    series = {row["pk"]: row for row in listed[:MAX_SERIES]}
+    rows = Measurement.objects.filter(series__in=list(series))
     if every:
-        rows = rows.order_by("-measured_at", "-id")
+        found = list(_values(rows.order_by("-measured_at", "-id")[: MAX_POINTS + 1]))
     else:
-        marked = Case(When(run__invalid_reason__gt="", then=1), default=0)
+        marked = Choice(When(run__invalid_reason__gt="", then=1), default=0)
         rows = rows.order_by("series_id", "stack_id", marked, "-measured_at", "-id")
-        rows = rows.distinct("series_id", "stack_id")
-    found = list(
-        rows.values(
-            "measured_at", "outcome", "flags", "median", "q1", "q3", "n", "timer", "l2_policy", "flops",
-            "bytes", "error", "run_id", "document_id", "document__origin", "run__invalid_reason",
-            "stack__components", "series__case__params", "series__backend",
-        )[: MAX_POINTS + 1]
+        found = list(_values(rows.distinct("series_id", "stack_id")[:MAX_ROWS]))
+        found.sort(key=lambda row: row["measured_at"], reverse=True)
+    shown = found[:MAX_POINTS]
+    stacks = Stack.objects.in_bulk({row["stack_id"] for row in shown})
+    documents = Document.objects.filter(pk__in={row["document_id"] for row in shown})
+    return Found(
+        target=target,
+        kind=kind,
+        rows=shown,
+        series=series,
+        stacks={pk: stack.components for pk, stack in stacks.items()},
+        documents={row["pk"]: row for row in documents.values("pk", "origin", "facts__costs")},
+        capped=len(found) > MAX_POINTS,
+    )
+
+
+def _values(rows: Any) -> Any:
+    return rows.values(
+        "measured_at", "outcome", "flags", "median", "q1", "q3", "host_median", "host_q1", "host_q3", "n",
+        "timer", "l2_policy", "flops", "bytes", "sm_clock_mhz_median", "kernel", "error", "run_id",
+        "document_id", "series_id", "stack_id", "run__invalid_reason",
     )  # fmt: skip
-    limits: dict[str, Ceiling | None] = {}
-    made = [_point(target, kind, row, component, limits) for row in found[:MAX_POINTS]]
-    return sorted(made, key=lambda point: (point.m, point.measured_at)), len(found) > MAX_POINTS
+
+
+def launch_floors(target: Target) -> dict[str, float]:
+    """Seconds of an empty kernel by timer: the newest good measurement of each on this target."""
+    rows = Latest.objects.filter(
+        series__target=target,
+        series__case__kind="empty_kernel",
+        series__metric="time",
+        good_median__isnull=False,
+    ).order_by("good_measured_at")
+    return {
+        str(params.get("timer")): median
+        for params, median in rows.values_list("series__case__params", "good_median")
+        if median is not None
+    }
+
+
+def points(
+    found: Found, component: str, floors: Mapping[str, float], calls: Mapping[int, int] | None = None
+) -> list[Point]:
+    """By size and time; `version` is of `component`, and `calls` are a decode step's of each series' case."""
+    limits: dict[str | None, Ceiling | None] = {}
+    configurations = _configurations(found.series.values())
+    made = [_point(found, row, component, floors, calls or {}, limits, configurations) for row in found.rows]
+    return sorted(made, key=lambda point: (point.size or 0, point.name, point.measured_at))
 
 
 def _point(
-    target: Target, kind: str, row: Mapping[str, Any], component: str, limits: dict[str, Ceiling | None]
+    found: Found,
+    row: Mapping[str, Any],
+    component: str,
+    floors: Mapping[str, float],
+    calls: Mapping[int, int],
+    limits: dict[str | None, Ceiling | None],
+    configurations: Mapping[int, str],
 ) -> Point:
-    params = row["series__case__params"]
-    dtype = str(params.get("dtype") or "")
-    if dtype not in limits:
-        limits[dtype] = ceiling(target, dtype)
+    series, components = found.series[row["series_id"]], found.stacks[row["stack_id"]]
+    document, params = found.documents[row["document_id"]], series["case__params"]
+    work = work_of(found.kind, params)
+    rated = found.kind not in UNRATED if work is None else work.rate is not None
+    rate = work.rate if work else None
+    if rate not in limits:
+        limits[rate] = ceiling_at(found.target, rate)
     invalid = row["run__invalid_reason"] or ""
-    mark = ""
-    if not may_rank(row["outcome"], row["flags"], invalid) or row["median"] is None:
-        mark = MARKS.get(row["outcome"], "invalid" if row["outcome"] in ("ok", "unverified") else "failed")
-    run, document = row["run_id"], row["document_id"]
-    components = row["stack__components"]
+    run = row["run_id"]
+    flops = row["flops"] if row["flops"] is not None else work.flops if work else None
+    moved = row["bytes"] if row["bytes"] is not None else work.bytes if work else None
     return Point(
-        m=_extent(params.get("m")) or 0,
-        dtype=dtype,
-        backend=row["series__backend"],
-        version=str(components.get(component) or "unknown"),
+        kind=found.kind,
+        size=series["case__size"],
+        name=" ".join(f"{name} {value}" for name, value in sorted(params.items()) if name != "dtype"),
+        dtype=series["case__dtype"],
+        backend=series["backend"],
+        configuration=configurations[row["series_id"]],
+        version=str(components.get(component) or f"without {component}"),
         measured_at=row["measured_at"],
         outcome=row["outcome"],
         flags=tuple(row["flags"]),
-        median=row["median"],
-        q1=row["q1"],
-        q3=row["q3"],
+        time=_triple(row, ""),
+        host=_triple(row, "host_"),
         n=row["n"],
         timer=TIMERS.get(row["timer"], row["timer"]),
         l2_policy=row["l2_policy"],
-        flops=row["flops"],
-        moved=row["bytes"],
-        limit=limits[dtype],
-        mark=mark,
+        flops=flops if rated else None,
+        moved=moved,
+        limit=limits[rate] if work or not rated else None,
+        clock_mhz=row["sm_clock_mhz_median"],
+        floor=_floor(row["timer"], floors, document["facts__costs"] or {}),
+        calls=calls.get(row["series_id"], 1),
+        params=params,
+        mark=_mark(row, invalid),
         remark=invalid or row["error"],
-        href=reverse("runs:detail", args=[run]) if run else reverse("runs:document", args=[document]),
-        source=f"run {run}" if run else f"document {document}",
-        origin=row["document__origin"],
-        again=again.of_case(str(components["torch"]), target.key, params)
-        if kind == "gemm" and "torch" in components
-        else "",
+        href=reverse("runs:detail", args=[run])
+        if run
+        else reverse("runs:document", args=[row["document_id"]]),
+        source=f"run {run}" if run else f"document {row['document_id']}",
+        origin=document["origin"],
+        again=again.of_point(components, found.target.key, found.kind, params),
     )
+
+
+def _triple(row: Mapping[str, Any], prefix: str) -> Triple:
+    if row[f"{prefix}median"] is None:
+        return NOTHING
+    return row[f"{prefix}median"], row[f"{prefix}q1"], row[f"{prefix}q3"]
+
+
+def _mark(row: Mapping[str, Any], invalid: str) -> str:
+    if may_rank(row["outcome"], row["flags"], invalid) and row["median"] is not None:
+        return ""
+    return MARKS.get(row["outcome"], "invalid" if row["outcome"] in ("ok", "unverified") else "failed")
+
+
+def _floor(timer: str, floors: Mapping[str, float], costs: Mapping[str, Any]) -> float | None:
+    """Of the same timer: measured on this target, else what the document tells."""
+    told: float | None = costs.get(f"launch_floor_{timer}_seconds", costs.get("launch_floor_seconds"))
+    return floors.get(timer, told)
+
+
+def _configurations(series: Iterable[Mapping[str, Any]]) -> dict[int, str]:
+    """What sets the configurations of these series apart, in words; "" where all are the same."""
+    settings = {row["pk"]: row["configuration__settings"] for row in series}
+    values: dict[str, Counter[str]] = defaultdict(Counter)
+    for told in settings.values():
+        for name, value in told.items():
+            values[name][str(value)] += 1
+    differing = {name for name, seen in values.items() if len(seen) > 1 or seen.total() < len(settings)}
+    return {
+        pk: ", ".join(f"{name.replace('_', ' ')} {told.get(name, 'unknown')}" for name in sorted(differing))
+        for pk, told in settings.items()
+    }
 
 
 def is_recorded(found: Sequence[Point]) -> bool:
     return any(point.origin == Document.Origin.RECORDED for point in found)
 
 
-def _extent(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def is_imported(found: Sequence[Point]) -> bool:
+    return any(point.origin == Document.Origin.IMPORT or "imported" in point.flags for point in found)

@@ -3,57 +3,96 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any
 
 from benchapp.catalog.models import Target
 from workers.bench import hardware, roofline
-
-MetricName = Literal["tflops", "peak", "roofline", "us", "gbs"]
+from workers.bench.cases.base import Work
+from workers.bench.cases.parse import KINDS
+from workers.bench.document import BenchError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metric:
     title: str
     unit: str
+    #: what a filter calls it
+    label: str
     #: shares of a peak are drawn against 100
     is_share: bool = False
+    #: means something only for work that a peak is stated for
+    needs_rate: bool = False
+    #: what 100 % is, on a chart
+    whole: str = ""
 
 
 METRICS: dict[str, Metric] = {
-    "tflops": Metric("Throughput", "TFLOP/s"),
-    "peak": Metric("Share of dense peak", "%", is_share=True),
-    "roofline": Metric("Share of roofline", "%", is_share=True),
-    "us": Metric("Time per call", "µs"),
-    "gbs": Metric("Compulsory traffic", "GB/s"),
+    "tflops": Metric("Throughput", "TFLOP/s", "TFLOP/s", needs_rate=True),
+    "peak": Metric("Share of dense peak", "%", "% of dense peak", True, True, "dense peak"),
+    "peak_measured": Metric(
+        "Share of dense peak at the clock measured",
+        "%",
+        "% of dense peak, clock measured",
+        True,
+        True,
+        "dense peak at the clock measured",
+    ),
+    "sparse": Metric("Share of 2:4 sparse peak", "%", "% of sparse peak", True, True, "sparse peak"),
+    "roofline": Metric("Share of roofline", "%", "% of roofline", True, whole="roofline"),
+    "bandwidth": Metric("Share of bandwidth", "%", "% of bandwidth", True, whole="bandwidth"),
+    "gbs": Metric("Compulsory traffic", "GB/s", "GB/s"),
+    "recoverable": Metric("Recoverable time", "µs", "recoverable µs"),
+    "us": Metric("Time per call", "µs", "µs"),
+    "host": Metric("Host time per call", "µs", "host µs"),
 }
+
+#: Kinds of cases that bandwidth alone bounds: no peak is stated for their arithmetic.
+UNRATED = frozenset(
+    ("decode_attention", "rmsnorm", "silu_and_mul", "quantize", "rope", "sampling", "copy", "empty_kernel")
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What a device allows for one dtype: dense peak in FLOP/s at `clock_mhz`, bandwidth in bytes/s."""
+    """What a device allows for one kind of work: dense and 2:4 sparse peak in FLOP/s at `clock_mhz`,
+    bandwidth in bytes/s. Peaks are None for work that bandwidth alone bounds."""
 
     model: str
-    peak: float
-    clock_mhz: float
+    peak: float | None
+    clock_mhz: float | None
     bandwidth: float
+    sparse: float | None = None
+    rate: str = ""
 
-    def roofline_time(self, flops: float, moved: float) -> float:
+    def roofline_time(self, flops: float | None, moved: float) -> float:
+        if self.peak is None or flops is None:
+            return moved / self.bandwidth
         return roofline.roofline_time(flops, self.peak, moved, self.bandwidth)
 
-    def bound_by(self, flops: float, moved: float) -> str:
+    def bound_by(self, flops: float | None, moved: float) -> str:
+        if self.peak is None or flops is None:
+            return "memory"
         return roofline.bound_by(flops, self.peak, moved, self.bandwidth)
 
 
 def ceiling(target: Target, dtype: str) -> Ceiling | None:
-    """The datasheet's ceiling for inputs of `dtype`; None where the device or its rate is not known."""
+    """The datasheet's ceiling for products of `dtype`; None where the device or its rate is not known."""
+    known = dtype in roofline.RATE_OF_FORMAT
+    return ceiling_at(target, roofline.rate_of(dtype, dtype)) if known else None
+
+
+def ceiling_at(target: Target, rate: str | None) -> Ceiling | None:
+    """The ceiling at a tensor-core rate ("bf16", "fp8" …), of bandwidth alone without one."""
     model = hardware.lookup(target.model)
-    if model is None or dtype not in roofline.RATE_OF_FORMAT:
+    if model is None:
         return None
-    rate = roofline.rate_of(dtype, dtype)
+    if rate is None:
+        return Ceiling(model.name, None, None, model.bandwidth)
     peak, clock = model.dense_peak(rate), model.clock_for(rate)
     if peak is None or clock is None:
         return None
-    return Ceiling(model.name, peak, clock, model.bandwidth)
+    return Ceiling(model.name, peak, clock, model.bandwidth, model.sparse_peak(rate), rate)
 
 
 def why_no_ceiling(target: Target, dtype: str) -> str:
@@ -62,28 +101,64 @@ def why_no_ceiling(target: Target, dtype: str) -> str:
         return "No datasheet peak is known for this CPU, so there is no share of peak or roofline."
     if hardware.lookup(target.model) is None:
         return f"No datasheet peak is known for {target}, so there is no share of peak or roofline."
-    return f"No {dtype} peak is known for {target}, so there is no share of peak or roofline."
+    return f"No {dtype or 'such'} peak is known for {target}, so there is no share of peak or roofline."
+
+
+def work_of(kind: str, params: Mapping[str, Any]) -> Work | None:
+    """The compulsory work of a case by its parameters; None of one that no bench here knows."""
+    if kind not in KINDS:
+        return None
+    try:
+        work: Work = KINDS[kind].read(params, kind).work
+    except BenchError:
+        return None
+    return work
 
 
 def value(
-    metric: str, seconds: float | None, flops: float | None, moved: float | None, limit: Ceiling | None
+    metric: str,
+    seconds: float | None,
+    flops: float | None,
+    moved: float | None,
+    limit: Ceiling | None,
+    *,
+    clock_mhz: float | None = None,
+    floor: float | None = None,
+    calls: int = 1,
 ) -> float | None:
     """`seconds` a call as `metric`; None where what it needs is not known. Shares are in percent.
 
-    `flops` and `moved` are the compulsory work of one call, the latter in bytes.
+    `flops` and `moved` are the compulsory work of one call, the latter in bytes; `flops` None for work that
+    has no peak. `clock_mhz` is the SM clock of the measurement, `floor` the launch floor in seconds (None
+    where none was measured: recoverable time is then counted from the roofline alone), `calls` a decode
+    step's. "host" is for host seconds.
     """
     if not seconds or seconds < 0:
         return None
-    if metric == "us":
+    if metric in ("us", "host"):
         return seconds * 1e6
     if metric == "gbs":
         return None if moved is None else moved / seconds / 1e9
-    if flops is None:
-        return None
     if metric == "tflops":
-        return flops / seconds / 1e12
+        return None if flops is None else flops / seconds / 1e12
     if limit is None:
         return None
-    if metric == "peak":
-        return 100 * roofline.share(flops / seconds, limit.peak)
-    return None if moved is None else 100 * roofline.share(limit.roofline_time(flops, moved), seconds)
+    if metric in ("peak", "peak_measured", "sparse"):
+        peak = _peak(metric, limit, clock_mhz)
+        return None if peak is None or flops is None else 100 * roofline.share(flops / seconds, peak)
+    if moved is None:
+        return None
+    if metric == "bandwidth":
+        return 100 * roofline.share(moved / seconds, limit.bandwidth)
+    best = limit.roofline_time(flops, moved)
+    if metric == "recoverable":
+        return roofline.recoverable_time(seconds, best, floor or 0.0, calls) * 1e6
+    return 100 * roofline.share(best, seconds)
+
+
+def _peak(metric: str, limit: Ceiling, clock_mhz: float | None) -> float | None:
+    if metric == "sparse":
+        return limit.sparse
+    if metric == "peak" or limit.peak is None:
+        return limit.peak
+    return limit.peak * clock_mhz / limit.clock_mhz if clock_mhz and limit.clock_mhz else None

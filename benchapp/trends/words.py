@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from benchapp.trends.queries import Point
+from benchapp.trends.points import Point, kind_name
 from benchapp.web.templatetags.units import percent, si_time, tflops
+
+NBSP = "\u00a0"
 
 
 def headline(points: Sequence[Point]) -> str:
@@ -14,19 +16,21 @@ def headline(points: Sequence[Point]) -> str:
     line = _fullest(points)
     if not line:
         return "Nothing measured here may rank as a speed." if points else ""
-    ends = [line[0]] if line[0].m == line[-1].m else [line[0], line[-1]]
-    shares = [point.at("roofline", point.median) for point in ends]
-    if all(share is not None for share in shares):
-        said = [
-            f"{percent((share or 0) / 100)} at M\u00a0=\u00a0{p.m:,}"
-            for share, p in zip(shares, ends, strict=True)
-        ]
-        return f"{line[0].dtype} reaches {' and '.join(said)} of what the hardware allows for this shape."
-    said = [
-        f"{si_time(p.median)} ({tflops((p.flops or 0) / (p.median or 1))}) at M\u00a0=\u00a0{p.m:,}"
-        for p in ends
-    ]
-    return f"{line[0].dtype} takes {' and '.join(said)}."
+    ends = [line[0]] if line[0].where == line[-1].where else [line[0], line[-1]]
+    what = line[0].dtype or kind_name(line[0].kind)
+    shares = [point.at("roofline") for point in ends]
+    if all(shares):
+        said = [f"{percent((share or 0) / 100)} at {p.where}" for share, p in zip(shares, ends, strict=True)]
+        return f"{what} reaches {' and '.join(said)} of what the hardware allows for this shape."
+    said = [f"{si_time(p.median)}{_rate(p)} at {p.where}" for p in ends]
+    return f"{what} takes {' and '.join(said)}."
+
+
+def _rate(point: Point) -> str:
+    if point.flops and point.median:
+        return f" ({tflops(point.flops / point.median)})"
+    traffic = point.at("gbs")
+    return f" ({traffic:,.0f}{NBSP}GB/s)" if traffic else ""
 
 
 def about_bound(points: Sequence[Point]) -> str:
@@ -36,13 +40,40 @@ def about_bound(points: Sequence[Point]) -> str:
     if not memory:
         return "Arithmetic sets the roofline throughout." if line else ""
     first = memory[0]
-    reached, of_roofline = first.at("peak", first.median) or 0, first.at("roofline", first.median) or 0
+    if first.flops is None:
+        return "Memory bandwidth alone sets that roofline: no peak is stated for its arithmetic."
+    reached, of_roofline = first.at("peak") or 0, first.at("roofline") or 0
     allowed = reached / of_roofline if of_roofline else 0
-    until = "at every M here" if len(memory) == len(line) else f"up to M\u00a0=\u00a0{memory[-1].m:,}"
+    size = f"every {first.where.partition(NBSP)[0]}"
+    until = f"at {size} here" if len(memory) == len(line) else f"up to {memory[-1].where}"
     return (
-        f"Memory bandwidth sets that roofline {until}: at M\u00a0=\u00a0{first.m:,} this shape allows "
+        f"Memory bandwidth sets that roofline {until}: at {first.where} this shape allows "
         f"no more than {percent(allowed)} of dense peak, whatever the kernel."
     )
+
+
+def against_peaks(points: Sequence[Point]) -> tuple[str, str] | None:
+    """The fastest point against the dense and against the 2:4 sparse peak: what each of the two would say.
+
+    None where no point has both.
+    """
+    rated = [p for p in points if p.at("sparse") is not None]
+    if not rated:
+        return None
+    best = max(rated, key=lambda point: point.at("tflops") or 0)
+    limit = best.limit
+    assert limit is not None
+    dense = (
+        f"{percent((best.at('peak') or 0) / 100)} of {(limit.peak or 0) / 1e12:,.0f} dense "
+        f"({limit.clock_mhz or 0:,.0f}{NBSP}MHz)"
+    )
+    measured = best.at("peak_measured")
+    if measured is not None:
+        dense += f", {percent(measured / 100)} at the {best.clock_mhz or 0:,.0f}{NBSP}MHz it ran at"
+    sparse = (
+        f"{percent((best.at('sparse') or 0) / 100)} of {(limit.sparse or 0) / 1e12:,.0f}{NBSP}TFLOP/s sparse"
+    )
+    return (f"{tflops((best.at('tflops') or 0) * 1e12)} of {best.dtype} at {best.where} is {dense}", sparse)
 
 
 def left_standing(points: Sequence[Point]) -> str:
@@ -51,11 +82,11 @@ def left_standing(points: Sequence[Point]) -> str:
     flags = Counter(flag for point in points if not point.mark for flag in point.flag_words)
     said = []
     if marks:
-        counted = ", ".join(f"{number} {mark}" for mark, number in sorted(marks.items()))
+        counted = ", ".join(f"{number:,} {mark}" for mark, number in sorted(marks.items()))
         said.append(f"Marked and not ranked: {counted}.")
     if flags:
-        counted = ", ".join(f"{flag} {number}" for flag, number in sorted(flags.items()))
-        said.append(f"Flags on {len(points)} points: {counted}.")
+        counted = ", ".join(f"{flag} {number:,}" for flag, number in sorted(flags.items()))
+        said.append(f"Flags on {len(points):,} points: {counted}.")
     return " ".join(said)
 
 
@@ -68,28 +99,75 @@ def how(points: Sequence[Point]) -> str:
     policies = " and ".join(sorted({point.l2_policy for point in timed if point.l2_policy})) or "unknown"
     fewest, most = min(point.n for point in timed), max(point.n for point in timed)
     samples = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    return f"Median of {samples} samples, whiskers at the quartiles; timer {timers}, cache {policies}."
+    plural = "" if most == 1 else "s"
+    quartiles = ", band at the quartiles" if most > 1 else ""
+    return f"Median of {samples} sample{plural}{quartiles}; timer {timers}, cache {policies}."
+
+
+def drawn_so(points: Sequence[Point]) -> str:
+    """What rings and hollow points mean, where there are any."""
+    said = []
+    if any(point.caution for point in points):
+        said.append("Ringed points carry a flag.")
+    if any(point.borrowed for point in points):
+        said.append("Hollow points are borrowed from another version by their source.")
+    return " ".join(said)
 
 
 def ceilings(points: Sequence[Point]) -> list[str]:
     """Each dtype's peak with its clock, once."""
-    said = {}
+    said: dict[str, str] = {}
     for point in points:
-        if (limit := point.limit) is not None and point.dtype not in said:
-            said[point.dtype] = (
-                f"{point.dtype}: dense peak {tflops(limit.peak)} at {limit.clock_mhz:,.0f} MHz, "
-                f"{limit.bandwidth / 1e12:,.2f} TB/s ({limit.model}, datasheet)"
-            )
+        limit = point.limit
+        if limit is None or point.dtype in said:
+            continue
+        bandwidth = f"{limit.bandwidth / 1e12:,.2f} TB/s ({limit.model}, datasheet)"
+        peak = (
+            f"dense peak {tflops(limit.peak)} at {limit.clock_mhz:,.0f} MHz, " if limit.peak else "bandwidth "
+        )
+        said[point.dtype] = f"{point.dtype}: {peak}{bandwidth}" if point.dtype else f"{peak}{bandwidth}"
     return list(said.values())
 
 
+def recoverable(points: Sequence[Point], model: str) -> str:
+    """How recoverable time is counted here: floors, and calls of which model's decode step."""
+    counted = [point for point in points if point.at("recoverable") is not None]
+    if not counted:
+        return ""
+    floors = sorted({(point.floor, point.timer) for point in counted if point.floor is not None})
+    floor = (
+        " and ".join(f"{si_time(seconds)} by {timer}" for seconds, timer in floors[:3])
+        if floors
+        else "unknown here, so that time is counted from the roofline alone"
+    )
+    calls = sorted({point.calls for point in counted})
+    times = f"{calls[0]:,}" if len(calls) == 1 else f"{calls[0]:,} to {calls[-1]:,}"
+    step = f" × {times} call{'' if calls[-1] == 1 else 's'} a decode step of {model}" if model else ", a call"
+    return f"Recoverable: (time − the larger of roofline time and launch floor){step}. Launch floor {floor}."
+
+
+def libraries(points: Sequence[Point]) -> str:
+    """Which backends are NVIDIA's own libraries, whose speed no FlashInfer version makes."""
+    named: dict[str, set[str]] = {}
+    for point in points:
+        if point.library:
+            named.setdefault(point.library, set()).add(point.backend)
+    return " ".join(
+        f"{' and '.join(sorted(backends))}: {library}, so that a FlashInfer version changes little here."
+        for library, backends in sorted(named.items())
+    )
+
+
 def _fullest(points: Sequence[Point]) -> list[Point]:
-    """The ranked points of the line with most of them, by M."""
-    lines: dict[tuple[str, str, str], list[Point]] = {}
+    """The ranked points of the line with most of them, by size."""
+    lines: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
         if not point.mark:
-            lines.setdefault((point.dtype, point.version, point.backend), []).append(point)
+            key = (point.dtype, point.version, point.backend, point.configuration)
+            lines.setdefault(key, []).append(point)
     fullest = max(
-        lines.values(), key=lambda line: (len({point.m for point in line}), line[0].measured_at), default=[]
+        lines.values(),
+        key=lambda line: (len({point.size for point in line}), line[0].measured_at),
+        default=[],
     )
-    return sorted(fullest, key=lambda point: point.m)
+    return sorted(fullest, key=lambda point: point.size or 0)

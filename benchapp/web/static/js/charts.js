@@ -10,10 +10,11 @@
 // The JSON: {type: "line" | "scatter" | "bar",
 //   x: {title, unit, type: "category" | "linear" | "logarithmic" | "time", labels: […], min, max},
 //   y: {title, unit, type, min, max},
-//   series: [{label, role, points: [{x, y, low, high, note, href}], dash: bool, markers: bool}],
+//   series: [{label, role, points: [{x, y, low, high, note, href, hollow, flagged}], dash, markers, band, roof: bool}],
 //   lines: [{axis: "x" | "y", value, label, role}]}
 // `role` is a colour role of css/tokens.css ("survived", "line-1" …); without one, series take line-1 … line-6.
-// low/high draw an interval (quartiles); y null leaves a gap. `href` opens on a click on the point.
+// low/high draw an interval (quartiles), as a band between neighbours where the series says `band`; y null leaves a
+// gap. A hollow point is filled with the ground, a flagged one ringed. `href` opens on a click on the point.
 "use strict";
 (() => {
   const MARKERS = ["circle", "rect", "triangle", "rectRot", "cross", "star"];
@@ -64,6 +65,27 @@
     return options;
   }
 
+  // The interval between neighbouring points, filled; gaps stay gaps.
+  function fillBand(chart, dataset, meta) {
+    const context = chart.ctx;
+    const scale = chart.scales.y;
+    const known = (at) => dataset.data[at]?.low !== undefined && dataset.data[at]?.low !== null && dataset.data[at].y !== null;
+    context.save();
+    context.fillStyle = dataset.borderColor;
+    context.globalAlpha = 0.16;
+    for (let at = 0; at + 1 < dataset.data.length; at += 1) {
+      if (!known(at) || !known(at + 1)) continue;
+      const [left, right] = [dataset.data[at], dataset.data[at + 1]];
+      context.beginPath();
+      context.moveTo(meta.data[at].x, scale.getPixelForValue(left.high));
+      context.lineTo(meta.data[at + 1].x, scale.getPixelForValue(right.high));
+      context.lineTo(meta.data[at + 1].x, scale.getPixelForValue(right.low));
+      context.lineTo(meta.data[at].x, scale.getPixelForValue(left.low));
+      context.fill();
+    }
+    context.restore();
+  }
+
   // Quartiles as whiskers: thin, behind the points.
   const whiskers = {
     id: "whiskers",
@@ -72,6 +94,7 @@
       chart.data.datasets.forEach((dataset, index) => {
         if (!chart.isDatasetVisible(index)) return;
         const meta = chart.getDatasetMeta(index);
+        if (dataset.band) fillBand(chart, dataset, meta);
         context.save();
         context.strokeStyle = dataset.borderColor;
         context.globalAlpha = 0.55;
@@ -94,6 +117,17 @@
     },
   };
 
+  // Only where a point asks for it: one value serves all points otherwise.
+  function pointLooks(series, stroke, colour) {
+    if (!series.points.some((point) => point.hollow || point.flagged)) return {};
+    return {
+      pointBackgroundColor: series.points.map((point) => (point.hollow ? colour.of("surface") : stroke)),
+      pointBorderColor: series.points.map((point) => (point.flagged ? colour.of("uncertain") : stroke)),
+      pointBorderWidth: series.points.map((point) => (point.flagged ? 3 : 1.6)),
+      pointRadius: series.points.map((point) => (point.flagged ? 5 : 3.5)),
+    };
+  }
+
   function dataset(series, index, colour) {
     const stroke = colour.of(series.role || `line-${(index % 6) + 1}`);
     return {
@@ -102,10 +136,12 @@
       borderColor: stroke,
       backgroundColor: stroke,
       borderWidth: 1.6,
-      borderDash: series.dash ? [6, 4] : DASHES[Math.floor(index / 6) % DASHES.length],
+      borderDash: series.dash ? [6, 4] : series.roof ? [] : DASHES[Math.floor(index / 6) % DASHES.length],
       pointStyle: MARKERS[index % MARKERS.length],
       pointRadius: series.markers === false ? 0 : 3.5,
       pointHoverRadius: 6,
+      band: Boolean(series.band),
+      ...pointLooks(series, stroke, colour),
       spanGaps: false,
       tension: 0,
     };

@@ -1,7 +1,8 @@
 // What the trends page draws beyond charts.js: marks instead of values, and ticks at the M measured.
 // Loaded before charts.js, which makes the charts.
 //   series: {marker: point style, line: false}   a mark without a line
-//   x: {ticks: [values]}                         ticks exactly there
+//   series: {roof: true}                         a line of a scatter, without points
+//   x: {ticks: [values]}                         ticks exactly there, as far as they fit
 // A single version stands in the middle, and times are shown by the 24-hour clock.
 "use strict";
 Chart.register({
@@ -14,6 +15,7 @@ Chart.register({
       if (series.marker) Object.assign(dataset, { pointStyle: series.marker, pointRadius: 7, pointHoverRadius: 9, borderWidth: 2 });
       if (series.line === false) dataset.showLine = false;
       if (series.dash) Object.assign(dataset, { order: 1, pointStyle: "line" });
+      if (spec.type === "scatter" && (series.roof || series.dash)) Object.assign(dataset, { showLine: true, order: 1, pointStyle: "line" });
     });
     const x = chart.config.options.scales.x;
     if (spec.x.type === "category") x.offset = true;
