@@ -1,6 +1,7 @@
 """Suites, the shapes of the models they are made from, and calls per decode step."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,9 @@ def test_what_is_no_part_of_a_decode_step_has_no_calls():
         assert calls_of(text) == {}
     # latent attention never expands its cache in a decode step
     assert "GLM-5" not in calls_of("1x28672x512:nvfp4")
+
+
+def test_the_docs_list_every_suite():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "suites.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `([a-z0-9-]+)` \| ([\d,]+) \| (.+) \|$", text, re.M)
+    assert told == [(name, f"{len(cases):,}", DESCRIPTIONS[name]) for name, cases in SUITES.items()]
