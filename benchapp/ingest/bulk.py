@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import psycopg
 from django.db import connection
 
 
@@ -25,18 +26,25 @@ def copy(table: str, columns: dict[str, str], rows: Iterable[Sequence[Any]]) -> 
 Key = tuple[Any, ...]
 
 
+def _run(statement: str, columns: Iterable[Sequence[Any]]) -> psycopg.Cursor[Any]:
+    """A statement with whole columns as its parameters, each at a %b: binary, since text would be escaped
+    character by character. Raises Django's DatabaseError."""
+    connection.ensure_connection()
+    with connection.wrap_database_errors:
+        return psycopg.Cursor(connection.connection).execute(statement, [list(column) for column in columns])
+
+
 def find(table: str, columns: dict[str, str], keys: Sequence[Key]) -> dict[Key, int]:
     """The ids of the rows that have these keys, by key; `columns` are the key's, with their types."""
     if not keys:
         return {}
     names = ", ".join(f'"{name}"' for name in columns)
-    wanted = ", ".join(f"%s::{kind}[]" for kind in columns.values())
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT id, {names} FROM {table} WHERE ({names}) IN (SELECT * FROM unnest({wanted}))",
-            [list(column) for column in zip(*keys, strict=True)],
-        )
-        return {tuple(row[1:]): row[0] for row in cursor.fetchall()}
+    wanted = ", ".join(f"%b::{kind}[]" for kind in columns.values())
+    found = _run(
+        f"SELECT id, {names} FROM {table} WHERE ({names}) IN (SELECT * FROM unnest({wanted}))",
+        zip(*keys, strict=True),
+    )
+    return {tuple(row[1:]): row[0] for row in found.fetchall()}
 
 
 def upsert(
@@ -55,13 +63,11 @@ def upsert(
     if not missing:
         return known
     names, key_names = (", ".join(f'"{name}"' for name in listed) for listed in (columns, key))
-    arrays = ", ".join(f"%s::{kind}[]" for kind in columns.values())
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays}) "
-            f"ON CONFLICT ({key_names}) DO NOTHING",
-            [list(column) for column in zip(*missing, strict=True)],
-        )
+    arrays = ", ".join(f"%b::{kind}[]" for kind in columns.values())
+    _run(
+        f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays}) ON CONFLICT ({key_names}) DO NOTHING",
+        zip(*missing, strict=True),
+    )
     return known | find(table, key_columns, [found for found in by_key if found not in known])
 
 

@@ -102,6 +102,11 @@ class Tally:
         return said
 
 
+def _statistics(samples: tuple[float, ...]) -> schema.Statistics:
+    of = summarise(samples)
+    return schema.Statistics(n=of.n, median=of.median, q1=of.q1, q3=of.q3, min=of.min)
+
+
 class Rows:
     """A bundle, opened. `document` is all but its measurements; `batches` go through the rows once."""
 
@@ -195,7 +200,7 @@ class Rows:
             outcome="unverified",
             measured_at=self.document.finished_at,
             samples=samples[:SAMPLE_CAP] if len(samples) > 1 else (),
-            statistics=schema.Statistics(**dataclasses.asdict(summarise(samples))),
+            statistics=_statistics(samples),
             backend=f"{self._framework}.{row['kernel_source']}"[:BACKEND],
             flops=work.flops,
             bytes=work.bytes,

@@ -77,7 +77,11 @@ class Moe:
 
     @property
     def params(self) -> Params:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {
+            "tokens": self.tokens, "hidden": self.hidden, "inter": self.inter, "topk": self.topk,
+            "experts": self.experts, "tp": self.tp, "ep": self.ep, "activation": self.activation,
+            "distribution": self.distribution, "dtype": self.dtype,
+        }  # fmt: skip
 
     @property
     def hit(self) -> float:
