@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from workers.bench.cases.gemm import GroupedGemm
+from workers.bench.cases.gemm import GroupedGemm, output_of
 from workers.bench.cases.parse import from_text
 from workers.bench.operators import correctness, flashinfer_grouped, formats, products, registry, stack
 from workers.bench.operators.base import passes
@@ -44,7 +44,7 @@ def e8m0(values: list[float], emax: int) -> list[float]:
     return formats.from_e8m0(torch, exponents).tolist()
 
 
-def round_trip(dtype: str, rows: int, k: int, weight: bool, size: float) -> dict[str, float]:
+def round_trip(dtype: str, rows: int, k: int, weight: bool, size: float) -> dict[str, Any]:
     """Largest |value − x| over the largest |x| of its block, and over that of the tensor."""
     x = torch.randn(rows, k) * size
     held = formats.quantise(torch, x, dtype, weight)
@@ -77,7 +77,7 @@ def judge(dtype: str, m: int, n: int, k: int, fault: str, amount: float = 0.0) -
     a, b = (formats.draw(torch, rows, k, dtype, "cpu", weight) for rows, weight in ((m, False), (n, True)))
     left, right = all_values(a), all_values(b)
     exact = left @ right.t()
-    d = exact.to(formats.plain_dtype(torch, products.output_of(dtype)))
+    d = exact.to(formats.plain_dtype(torch, output_of(dtype)))
     at = int(amount)
     if fault == "zeros":
         d.zero_()
@@ -103,10 +103,10 @@ def grouped(dtype: str, groups: int, m: int, align: int, fault: str) -> dict[str
     case = GroupedGemm(groups, m, 128, 256, dtype)
     of = products.draw_groups(torch, case, "cpu", align)
     d = of.output()
-    for group, weight in enumerate(of.b):
+    for group in range(groups):
         mine = torch.arange(of.starts[group], of.starts[group] + of.counts[group])
-        other = of.b[(group + 1) % groups] if fault == "other_weight" and group == 0 else weight
-        d[mine] = (of.a.values(torch, mine) @ all_values(other).t()).to(d.dtype)
+        weight = of.weight((group + 1) % groups if fault == "other_weight" and group == 0 else group)
+        d[mine] = (of.a.values(torch, mine) @ all_values(weight).t()).to(d.dtype)
     return {"starts": of.starts, "rows": len(d), **verdict(products.compare_groups(d, of))}
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from workers.bench.backends import library_of
 from workers.bench.cases.parse import KINDS
 from workers.bench.operators.registry import MODULES
 
@@ -23,8 +24,15 @@ def test_groups_go_through_the_grouped_product(torch_says):
     assert told["backend"] == "torch._grouped_mm" and told["passes"]
 
 
-def test_nobody_offers_fp4_where_only_torch_is(torch_says):
-    assert torch_says("compute", case="16x64x128:nvfp4") == []
+def test_nobody_offers_mxfp4_where_only_torch_is(torch_says):
+    assert torch_says("compute", case="16x64x128:mxfp4") == []
+
+
+def test_what_hands_a_product_to_cublas_is_told_by_its_name():
+    from_cublas = ("torch.mm", "torch._scaled_mm", "flashinfer.bmm_fp8.cublas", "flashinfer.mm_bf16.cublaslt")
+    assert {library_of(backend) for backend in from_cublas} == {"cuBLAS"}
+    assert library_of("flashinfer.mm_fp4.cudnn") == "cuDNN"
+    assert library_of("flashinfer.mm_fp4.cutlass") is library_of("torch._grouped_mm") is None
 
 
 @pytest.mark.parametrize(
@@ -32,6 +40,7 @@ def test_nobody_offers_fp4_where_only_torch_is(torch_says):
     [
         ("16x64x128:tf32", "UnsupportedError: tf32 is a mode of NVIDIA's tensor cores; a CPU has none."),
         ("16x64x100:fp8_block", "UnsupportedError: fp8_block holds K in blocks of 128"),
+        ("16x128x128:nvfp4", "UnsupportedError: "),
         ("16x128x128:mxfp8", "UnsupportedError: ValueError: Invalid scaling configuration"),
     ],
 )  # fmt: skip

@@ -51,7 +51,7 @@ def _segments(wrapper: Any, backend: str, of: Grouped) -> Launch:
     segments = wrapper(torch.empty(_WORKSPACE_BYTES, dtype=torch.int8, device=device), backend)
     indptr = torch.tensor(of.starts, dtype=torch.int64, device=device)
     return functools.partial(
-        segments.run, of.a.data, of.stacked("data"), len(of.b), True, out=of.output(), seg_indptr=indptr
+        segments.run, of.a.data, of.weights.data, of.case.groups, True, out=of.output(), seg_indptr=indptr
     )
 
 
@@ -62,18 +62,17 @@ def _indptr(of: Grouped) -> Any:
 def _groupwise(function: Any, backend: str | None, of: Grouped) -> Launch:
     chosen = {} if backend is None else {"backend": backend}
     return functools.partial(
-        function, of.a.data, of.stacked("data"), of.a.scales, of.stacked("scales"), _indptr(of),
+        function, of.a.data, of.weights.data, of.a.scales, of.weights.scales, _indptr(of),
         scale_major_mode="K", out=of.output(), **chosen,
     )  # fmt: skip
 
 
 def _nvfp4(function: Any, backend: str | None, of: Grouped) -> Launch:
     torch = of.torch
-    weights = torch.stack([formats.swizzle(torch, each.scales) for each in of.b]).view(torch.uint8)
-    alpha = torch.stack([of.a.scale * each.scale for each in of.b])
+    scales = [formats.swizzle(torch, each).view(torch.uint8) for each in of.weights.scales]
     return functools.partial(
-        function, of.a.data, of.stacked("data"), scales_by_group(of), weights, _indptr(of),
-        alpha=alpha, out=of.output(),
+        function, of.a.data, of.weights.data, scales_by_group(of), torch.stack(scales), _indptr(of),
+        alpha=of.a.scale * of.weights.scale, out=of.output(),
     )  # fmt: skip
 
 
@@ -102,9 +101,9 @@ def _deep_gemm(function: Any, backend: str | None, of: Grouped) -> Launch:
     """Every row names its group; those between groups name the one before them."""
     torch = of.torch
     lengths = torch.tensor(of.starts).diff()
-    groups = torch.arange(len(of.b), dtype=torch.int32).repeat_interleave(lengths).to(of.a.data.device)
+    groups = torch.arange(of.case.groups, dtype=torch.int32).repeat_interleave(lengths).to(of.a.data.device)
     return functools.partial(
-        function, of.a.data, of.stacked("data"), of.a.scales, of.stacked("scales"), groups, out=of.output()
+        function, of.a.data, of.weights.data, of.a.scales, of.weights.scales, groups, out=of.output()
     )
 
 

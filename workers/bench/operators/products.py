@@ -34,7 +34,8 @@ class Dense:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grouped:
-    """The rows of all groups one below the other, and a weight [N,K] each; `b` holds them stacked.
+    """The rows of all groups one below the other, and a weight [N,K] for each, stacked: `weights.data` is
+    [groups, N, …], its scales [groups, …] and [groups].
 
     Every group begins at a multiple of `align` rows: `starts` has groups + 1 row numbers, `counts` says
     how many rows of each are real. Rows between are zeros, and no part of the case.
@@ -43,7 +44,7 @@ class Grouped:
     torch: Any
     case: GroupedGemm
     a: Matrix
-    b: tuple[Matrix, ...]
+    weights: Matrix
     starts: tuple[int, ...]
     counts: tuple[int, ...]
 
@@ -51,9 +52,11 @@ class Grouped:
         """D [rows with those between, N], all NaN."""
         return poisoned(self.torch, self.starts[-1], self.case.n, self.case.dtype, self.a.data.device)
 
-    def stacked(self, name: str) -> Any:
-        """`data` or `scales` of all weights, [groups, …]."""
-        return self.torch.stack([getattr(each, name) for each in self.b])
+    def weight(self, group: int) -> Matrix:
+        w = self.weights
+        return Matrix(
+            w.dtype, *(part if part is None else part[group] for part in (w.data, w.scales, w.scale))
+        )
 
 
 def poisoned(torch: Any, rows: int, columns: int, dtype: str, device: Any) -> Any:
@@ -122,28 +125,31 @@ def _first_call(
 
 
 def draw_groups(torch: Any, case: GroupedGemm, device: str, align: int) -> Grouped:
+    """Fresh rows and weights; UnsupportedError where K does not divide into the format's blocks."""
+    formats.check_k(case.k, case.dtype)
     starts = [0]
     for count in case.rows:
         starts.append(starts[-1] + math.ceil(count / align) * align)
-    formats.check_k(case.k, case.dtype)
-    if case.dtype in PLAIN:
-        held = formats.plain_dtype(torch, case.dtype)
-        x = torch.randn(starts[-1], case.k, dtype=held, device=device)
-    else:
-        x = torch.randn(starts[-1], case.k, device=device)
+    held = formats.plain_dtype(torch, case.dtype) if case.dtype in PLAIN else torch.float32
+    x = torch.randn(starts[-1], case.k, dtype=held, device=device)
     for group, count in enumerate(case.rows):
         x[starts[group] + count : starts[group + 1]] = 0
-    plain = case.dtype in PLAIN
-    return Grouped(
-        torch,
-        case,
-        Matrix(case.dtype, x) if plain else formats.quantise(torch, x, case.dtype),
-        tuple(
-            formats.draw(torch, case.n, case.k, case.dtype, device, weight=True) for _ in range(case.groups)
-        ),
-        tuple(starts),
-        tuple(case.rows),
-    )
+    a = Matrix(case.dtype, x) if case.dtype in PLAIN else formats.quantise(torch, x, case.dtype)
+    return Grouped(torch, case, a, _stacked(torch, case, device), tuple(starts), tuple(case.rows))
+
+
+def _stacked(torch: Any, case: GroupedGemm, device: str) -> Matrix:
+    """Each group's weight put into its place as it is drawn: together they may fill half a GPU."""
+    places: list[Any] = []
+    for group in range(case.groups):
+        one = formats.draw(torch, case.n, case.k, case.dtype, device, weight=True)
+        parts = (one.data, one.scales, one.scale)
+        if not places:
+            places = [part if part is None else part.new_empty(case.groups, *part.shape) for part in parts]
+        for place, part in zip(places, parts, strict=True):
+            if part is not None:
+                place[group] = part
+    return Matrix(case.dtype, *places)
 
 
 def compare_groups(out: Any, operands: Grouped) -> Correctness:
@@ -160,9 +166,9 @@ def compare_groups(out: Any, operands: Grouped) -> Correctness:
     reference = torch.empty(len(rows), operands.case.n, dtype=torch.float64, device=out.device)
     numbers = real[rows]
     everything = torch.arange(operands.case.n, device=out.device)
-    for start, count, weight in zip(starts, counts, operands.b, strict=False):
+    for group, (start, count) in enumerate(zip(starts, counts, strict=False)):
         mine = (numbers >= start) & (numbers < start + count)
         if bool(mine.any()):
             left = operands.a.values(torch, numbers[mine])
-            reference[mine] = left @ weight.values(torch, everything).t()
+            reference[mine] = left @ operands.weight(group).values(torch, everything).t()
     return correctness.figures(torch, d, reference, rows, operands.case.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ def operators(torch: Any, case: Case) -> list[Operator]:
             return [Product("torch.mm", _mm)]
         if case.dtype in _SCALED and hasattr(torch, "_scaled_mm"):
             return [Product("torch._scaled_mm", _SCALED[case.dtype])]
+        if case.dtype == "nvfp4" and hasattr(torch.nn.functional, "scaled_mm"):
+            return [Product("torch.nn.functional.scaled_mm", _nvfp4)]
     if isinstance(case, GroupedGemm) and case.dtype == "bf16" and hasattr(torch, "_grouped_mm"):
         return [GroupedProduct("torch._grouped_mm", _grouped_mm)]
     return []
@@ -59,7 +62,22 @@ def _mx(of: Dense) -> Callable[[], Any]:
 _SCALED = {"fp8": _per_tensor, "fp8_block": _per_block, "mxfp8": _mx}
 
 
+def _nvfp4(of: Dense) -> Callable[[], Any]:
+    """Two scales each: swizzled ones of 16 elements, and the tensor's. The function makes D itself."""
+    torch, functional = of.torch, of.torch.nn.functional
+    recipes = [functional.ScalingType.BlockWise1x16, functional.ScalingType.TensorWise]
+    layouts = [functional.SwizzleType.SWIZZLE_32_4_4, functional.SwizzleType.NO_SWIZZLE]
+    a, b = (each.data.view(torch.float4_e2m1fn_x2) for each in (of.a, of.b))
+    scales_a, scales_b = (
+        [formats.swizzle(torch, each.scales).flatten(), each.scale] for each in (of.a, of.b)
+    )
+    return functools.partial(
+        functional.scaled_mm, a, b.t(), scales_a, recipes, scales_b, recipes, layouts, layouts,
+        output_dtype=torch.bfloat16,
+    )  # fmt: skip
+
+
 def _grouped_mm(of: Grouped) -> Callable[[], Any]:
-    torch, a, weights = of.torch, of.a.data, of.stacked("data").transpose(1, 2)
+    torch, a, weights = of.torch, of.a.data, of.weights.data.transpose(1, 2)
     ends = torch.tensor(of.starts[1:], dtype=torch.int32, device=a.device)
     return lambda: torch._grouped_mm(a, weights, offs=ends)
