@@ -122,6 +122,9 @@ def test_calls_of_a_decode_step():
     # the same shape in two roles: O on eight GPUs, FC2 on one
     same = calls_of("1x7168x2048:fp8")
     assert (same["DeepSeek-V3"], same["DeepSeek-V3 TP 8"]) == (58, 61)
+    layer = {"hidden": 6144, "inter": 2048, "topk": 8, "experts": 256, "tp": 8, "ep": 1}
+    assert calls_per_step("moe", layer) == {"GLM-5 TP 8": 75}
+    assert calls_per_step("moe", layer | {"ep": 2}) == {}
     heads = "q_heads=32,kv_heads=4,head_dim=128,dtype=bf16"
     assert calls_of(f"decode_attention:batch=1,context=4096,{heads}") == {"Qwen3-30B-A3B": 48}
     assert calls_of(f"rope:tokens=1,{heads}") == {"Qwen3-30B-A3B": 48}

@@ -34,6 +34,10 @@ def _calls(of: Model, tp: int, kind: str, params: Mapping[str, Any]) -> int:
             if kind == "gemm":
                 return sum(each.calls for each in same)
             return sum(each.grouped for each in same) if params["groups"] == of.experts else 0
+        case "moe":
+            widths = (of.hidden, of.moe_intermediate, of.top_k, of.experts, tp, 1)
+            same_layer = tuple(params[name] for name in ("hidden", "inter", "topk", "experts", "tp", "ep"))
+            return of.moe_layers if same_layer == widths else 0
         case "decode_attention":
             same_heads = (params["q_heads"], params["kv_heads"]) == (heads, kv_heads)
             matches = of.mla is None and same_heads and params["head_dim"] == of.head_dim

@@ -97,6 +97,7 @@ def rounded(width: float) -> int:
     return -int(-width // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
 
 
+@functools.cache
 def projections(of: Model, tp: int) -> tuple[Projection, ...]:
     """Products of a layer on one of `tp` GPUs: attention's, then FC1 (gate and up) and FC2 of the experts.
 
