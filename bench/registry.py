@@ -18,6 +18,7 @@ BENCHMARKS = {
 #: Only when asked for by name: these take many minutes.
 ON_REQUEST = {
     "tiles": "CPU seconds of tile surveys: cold, ten versions, again, the explorer",
+    "timers": "our GPU timers, FlashInfer's and Triton's against kernel time; needs a GPU",
     "soak": "1,000 runs while workers and servers are killed: nothing lost, nothing done twice",
 }
 

@@ -26,7 +26,7 @@ def test_an_unknown_name_is_answered_with_those_there_are():
     ended = bench("speed")
     assert ended.returncode == 2
     assert (
-        "no benchmark 'speed': expected ingest, pages, claims, dispatch, survey, tiles, soak or fill"
+        "no benchmark 'speed': expected ingest, pages, claims, dispatch, survey, tiles, timers, soak or fill"
         in ended.stderr
     )
 
