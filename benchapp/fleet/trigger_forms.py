@@ -23,7 +23,7 @@ from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
 #: Releases offered at first sight; older ones unfold.
 FIRST_VERSIONS = 8
-FIRST_SUITE, FIRST_GPU_SUITE = "cpu-smoke", "h200-first"
+FIRST_SUITE, FIRST_GPU_SUITE = "cpu-smoke", "h200-core"
 #: Values of an address that nothing offers, shown so that they can be taken away.
 MOST_STRANGE = 20
 LONGEST_STRANGE = 80

@@ -66,6 +66,11 @@ def test_another_kind_of_work_offers_its_own_and_names_what_is_wrong(open_page, 
     page.locator("#own-cases").blur()
     expect(page.locator(".plan tbody")).to_contain_text("GPU 1 of boxa")
     assert "case=16x4096x7168:bf16" in page.url
+    page.get_by_label("FlashInfer", exact=True).check()
+    expect(page.locator("#version-0\\.6\\.5")).to_be_checked()
+    expect(page.locator(".plan tbody")).to_contain_text("flashinfer 0.6.5")
+    expect(page.get_by_label("any host's CPUs")).to_have_count(0)
+    assert "library=flashinfer" in page.url and "case=16x4096x7168:bf16" in page.url
 
 
 @pytest.mark.parametrize("options", [{}, {"viewport": PHONE, "color_scheme": "dark"}])
