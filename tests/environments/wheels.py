@@ -29,7 +29,7 @@ def wheel(
 def torch(folder: Path, cuda: str | None, requires: Sequence[str] = (), ballast: int = 0) -> None:
     """torch 2.13.0, built for that CUDA."""
     files = {
-        "torch/__init__.py": "from torch import version\n__version__ = '2.13.0'\n",
+        "torch/__init__.py": "from torch import version\n__version__ = '2.13.0'\nbfloat16 = int32 = None\n",
         "torch/version.py": f"cuda = {cuda!r}\n",
     }
     if ballast:
