@@ -1,8 +1,13 @@
 """What passes for a right product, and what must not."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from workers.bench.operators.correctness import TOLERANCE
 
 FORMATS = ["bf16", "fp16", "fp32", "fp8", "fp8_block", "mxfp8", "mxfp4", "nvfp4"]
 FEW = settings(max_examples=15, deadline=None)
@@ -80,3 +85,9 @@ def test_the_scales_of_each_group_begin_where_the_kernel_looks(torch_says, group
     told = torch_says("scales_by_group", groups=groups, m=m, align=4)
     for group, (start, begins) in enumerate(zip(told["starts"], told["begins"], strict=False)):
         assert (start + group * 127) // 128 * 128 in begins
+
+
+def test_the_docs_state_the_limits():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "gemm-bench.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z0-9_, ]+) \| (0\.\d+) \|$", text, re.M)
+    assert {name: float(limit) for names, limit in rows for name in names.split(", ")} == TOLERANCE
