@@ -19,5 +19,7 @@ def benchmark_line(document: Document) -> str:
     if best is not None and (speed := rate(best)) is not None:
         shown = f"{speed / 1e12:,.1f} TFLOP/s" if speed >= 1e12 else f"{speed / 1e9:,.1f} GFLOP/s"
         words.append(f"best {shown} ({best.series.case.label})")
-    torch = document.stack.components.get("torch", "?")
-    return f"{document.kind} torch={torch} {document.target.arch}: {', '.join(words)}"
+    versions = document.stack.components
+    told = {"torch": versions["torch"]} if "torch" in versions else versions
+    stack = " ".join(f"{name}={version}" for name, version in sorted(told.items()))
+    return f"{document.kind} {stack} {document.target.arch}: {', '.join(words)}"

@@ -147,8 +147,11 @@ def document(request: HttpRequest, document_id: int) -> HttpResponse:
     row = queries.document_or_none(document_id)
     if row is None:
         raise Http404(f"There is no document {document_id}.")
-    response = HttpResponse(bytes(row.body), content_type="application/json")
-    response["Content-Disposition"] = f'attachment; filename="document-{row.pk}-{row.sha256[:12]}.json"'
+    body = bytes(row.body)
+    # a table that was imported is a zip archive of the files it came in
+    kind = "zip" if body.startswith(b"PK") else "json"
+    response = HttpResponse(body, content_type=f"application/{kind}")
+    response["Content-Disposition"] = f'attachment; filename="document-{row.pk}-{row.sha256[:12]}.{kind}"'
     return response
 
 

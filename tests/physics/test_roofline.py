@@ -154,3 +154,32 @@ def test_what_is_not_known_is_none():
     assert spark.dense_peak("fp4") is None and spark.sparse_peak("fp4") is None
     assert H200.dense_peak("fp4") is None
     assert all(math.isfinite(model.bandwidth) and model.source for model in hardware.models())
+
+
+def test_a_time_is_impossible_or_above_the_roofline_or_neither():
+    def standing(time, roofline_time, hard):
+        return roofline.standing(time=time, roofline=roofline_time, hard_bound=hard)
+
+    assert standing(1.0, 2.0, 1.5) == "impossible"
+    assert standing(1.0, 2.0, 1.04) == "above_roofline"  # within the margin
+    assert standing(1.0, 2.0, None) == "above_roofline"  # the L2 policy is not known
+    assert standing(2.0, 2.0, 1.0) == standing(1.0, None, None) == ""
+    assert roofline.STANDING_WORDS["above_roofline"] == "L2-warm, above roofline"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "exponent", "drawn"),
+    # the collector's generator, mean of 20 draws over 256 experts, top 8
+    [
+        (1, 1.01, 8),
+        (16, 1.01, 79.7),
+        (64, 1.01, 181.8),
+        (4096, 1.01, 241),
+        (32, 1.2, 97.9),
+        (256, 1.2, 223.6),
+    ],
+)
+def test_a_power_law_touches_about_as_many_experts_as_its_generator_draws(tokens, exponent, drawn):
+    expected = roofline.experts_hit_power_law(256, 8, tokens, exponent)
+    assert expected == pytest.approx(drawn, rel=0.05)
+    assert expected <= roofline.experts_hit_balanced(256, 8, tokens)
