@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.http import QueryDict
 
 from benchapp.trends import compare_sides as sides
@@ -19,6 +21,8 @@ MAX_SIZES = 50
 MAX_PAGE = 10_000
 #: Both spelt out in every address, so that a link means the same when newer versions have come.
 PINNED = ("on_a", "a", "on_b", "b")
+#: What a measurement may claim: see `benchapp.ingest.schema`.
+DAYS = (MinValueValidator(dt.date(2015, 1, 1)), MaxValueValidator(dt.date(2099, 12, 31)))
 ONLY = re.compile(r"(run|document) ?#?(\d{1,15})", re.IGNORECASE)
 BEST, SAME = "best", "backend"
 
@@ -54,11 +58,11 @@ class CompareForm(FilterForm):
     )
     backend = forms.CharField(label="Backend", required=False, max_length=40, widget=forms.Select)
     only_a = forms.CharField(label="Before: one run or document", required=False, max_length=40)
-    since_a = forms.DateField(label="measured from", required=False)
-    until_a = forms.DateField(label="to", required=False)
+    since_a = forms.DateField(label="measured from", required=False, validators=DAYS)
+    until_a = forms.DateField(label="to", required=False, validators=DAYS)
     only_b = forms.CharField(label="After: one run or document", required=False, max_length=40)
-    since_b = forms.DateField(label="measured from", required=False)
-    until_b = forms.DateField(label="to", required=False)
+    since_b = forms.DateField(label="measured from", required=False, validators=DAYS)
+    until_b = forms.DateField(label="to", required=False, validators=DAYS)
     sort = forms.ChoiceField(
         label="Sort by",
         required=False,
@@ -76,6 +80,8 @@ class CompareForm(FilterForm):
         here = self._place("on_a", held, places, next(iter(places), ""))
         there = self._place("on_b", held, places, self.fields["on_a"].initial)
         before, after = sides.suggested(sides.without_borrowed(here))
+        if before == after:
+            before, after = sides.suggested(here)
         if there != here:
             before, after = _across(here, there)
         self._offer("a", sides.choices(here, there), before)

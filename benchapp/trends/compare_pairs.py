@@ -40,8 +40,8 @@ _MEASURED = """
         measured.flags && %(doubtful)s::varchar[] AS doubtful,
         measured.outcome = ANY(%(ranked)s) AND NOT measured.flags && %(never)s::varchar[]
             AND coalesce(runs_run.invalid_reason, '') = '' AND measured.median > 0 AS ranks
-    FROM unnest(%(documents)s::int8[], %(sides)s::bool[]) AS wanted (document_id, is_new)
-    JOIN runs_measurement AS measured ON measured.document_id = wanted.document_id
+    FROM runs_measurement AS measured
+    CROSS JOIN (VALUES (false), (true)) AS side (is_new)
     JOIN catalog_series AS series ON series.id = measured.series_id
     JOIN catalog_case ON catalog_case.id = series.case_id
     LEFT JOIN runs_run ON runs_run.id = measured.run_id
@@ -137,15 +137,18 @@ def pairs(before: Side, after: Side, narrow: Narrow, *, by_backend: bool) -> Non
         "single": 1 + stats.SINGLE_MARGIN,
         "host_bound": stats.HOST_BOUND,
         "documents": [*before.documents, *after.documents],
-        "sides": [False] * len(before.documents) + [True] * len(after.documents),
     }
-    # the planner reads a list better than a join
     where = ["series.metric = 'time'", "measured.document_id = ANY(%(documents)s)"]
-    for name, side, mine in (("before", before, "NOT is_new"), ("after", after, "is_new")):
+    taken = []
+    for name, side in (("before", before), ("after", after)):
+        mine = ["is_new" if side is after else "NOT is_new", f"measured.document_id = ANY(%({name})s)"]
+        values[name] = list(side.documents)
         for limit, compared in (("since", ">="), ("until", "<")):
             if (moment := getattr(side, limit)) is not None:
                 values[f"{name}_{limit}"] = moment
-                where.append(f"(measured.measured_at {compared} %({name}_{limit})s OR NOT ({mine}))")
+                mine.append(f"measured.measured_at {compared} %({name}_{limit})s")
+        taken.append(" AND ".join(mine))
+    where.append(f"({' OR '.join(taken)})")
     for name, table in (
         ("kind", "catalog_case"),
         ("dtype", "catalog_case"),

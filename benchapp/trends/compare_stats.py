@@ -110,7 +110,7 @@ def judge(before: Estimate, after: Estimate) -> tuple[Verdict, Ratio]:
 
 
 def judge_single(before: float, after: float) -> Verdict:
-    """The verdict on one value each, by SINGLE_MARGIN; `compare_pairs.sql` says the same."""
+    """The verdict on one value each, by SINGLE_MARGIN; `compare_pairs` says the same in SQL."""
     if after > before * (1 + SINGLE_MARGIN):
         return "worse"
     if before > after * (1 + SINGLE_MARGIN):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from benchapp.trends import compare_stats as stats
 from benchapp.trends.compare_queries import VERDICTS, Group, Half, Row, Spread
 from benchapp.trends.compare_sides import Side
-from benchapp.web.templatetags.units import percent, si_time
+from benchapp.web.templatetags.units import NBSP, si_time
 
 GLYPHS = {
     "better": "↓",
@@ -106,7 +106,7 @@ def verdict(row: Row) -> str:
         case "few":
             return f"fewer than {stats.FEWEST_SAMPLES} samples: no interval"
         case "single":
-            return f"one value each, no interval: threshold {percent(stats.SINGLE_MARGIN)}"
+            return f"one value each, no interval: threshold {_share(stats.SINGLE_MARGIN)}"
     return _interval(row)
 
 
@@ -115,10 +115,18 @@ def _interval(row: Row) -> str:
     if row.verdict == "uncertain":
         return f"the interval holds both same and different{once}"
     if row.verdict == "same":
-        floor = f" or {si_time(stats.FLOOR_S)}" if once else ""
-        return f"the interval lies within {percent(stats.MARGIN)}{floor}{once}"
-    beyond = f"{percent(stats.MARGIN)} plus {percent(stats.MARGIN)} or {si_time(stats.FLOOR_S)}"
-    return f"the interval lies beyond {beyond if once else percent(stats.MARGIN)}{once}"
+        floor = f" or {_floor()}" if once else ""
+        return f"the interval lies within {_share(stats.MARGIN)}{floor}{once}"
+    beyond = f"{_share(stats.MARGIN)} plus {_share(stats.MARGIN)} or {_floor()}"
+    return f"the interval lies beyond {beyond if once else _share(stats.MARGIN)}{once}"
+
+
+def _share(margin: float) -> str:
+    return f"{margin * 100:g}{NBSP}%"
+
+
+def _floor() -> str:
+    return f"{stats.FLOOR_S * 1e6:g}{NBSP}µs"
 
 
 def _incorrect(old: Half | None, new: Half | None) -> str:
