@@ -62,6 +62,8 @@ class Options:
     out: Path | None = None
     progress: Path | None = None
     host: str | None = None
+    #: a folder with a wheel that no index has
+    links: Path | None = None
 
 
 def build(root: Path, versions: Mapping[str, str], options: Options) -> None:
@@ -130,6 +132,8 @@ def _install(python: Path, versions: Mapping[str, str], options: Options) -> lis
     install += ["--disable-pip-version-check", "--no-input", "--only-binary=:all:"]
     if options.wheels:
         install += ["--no-index", "--find-links", str(options.wheels)]
+    if options.links:
+        install += ["--find-links", str(options.links)]
     steps = [[*install, *wanted]]
     if options.extra_index:
         # Only for what the recipe names, since the index may be out of reach and each package asks it
@@ -177,9 +181,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--progress", type=Path)
     parser.add_argument("--host")
+    parser.add_argument("--links", type=Path)
     asked = parser.parse_args()
     options = Options(
-        asked.wheels, asked.extra_index, tuple(asked.arch), asked.out, asked.progress, asked.host
+        asked.wheels,
+        asked.extra_index,
+        tuple(asked.arch),
+        asked.out,
+        asked.progress,
+        asked.host,
+        asked.links,
     )
     try:
         build(asked.folder, asked.recipe, options)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchapp.catalog.digests import recipe_words
 from benchapp.runs.work import Claim
-from workers import child, environments, gpus, lease
+from workers import candidates, child, environments, gpus, lease
 from workers.commands import child_environment
 from workers.failure import Failure
 from workers.identity import Identity
@@ -38,6 +38,9 @@ def build(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path | None
             alone=False, waiting=lambda: ticker.say("waiting for the cores: a measurement has them")
         ) as held:
             ticker.say(f"building {what}")
+            if (wheel := candidates.wheel_of(run, me)) is not None:
+                links = candidates.for_pip(wheel, run.versions["flashinfer"], folder / "links").parent
+                command += ["--links", str(links)]
             child.run(
                 [*command, "--progress", str(progress), "--host", me.host],
                 folder=folder,

@@ -10,10 +10,23 @@ import re
 import zipfile
 from pathlib import Path
 
+from django.conf import settings
+
 from benchapp.fleet import work as fleet_work
+from benchapp.runs.work import Claim
+from workers import postgres
 from workers.failure import Failure
+from workers.identity import Identity
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def wheel_of(run: Claim, me: Identity) -> Path | None:
+    """The wheel under test, where a run is about one. Raises Failure."""
+    if "candidate" not in run.params:
+        return None
+    folder, sha256 = settings.HOME / "candidates", str(run.params["candidate"])
+    return postgres.patiently(lambda: fetch(folder, me.name, sha256))
 
 
 def fetch(folder: Path, worker: str, sha256: str) -> Path:

@@ -14,7 +14,7 @@ from django.conf import settings
 from benchapp.catalog.digests import environment_name, recipe_words
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim, Lease
-from workers import candidates, child, environments, foreign, lease, postgres
+from workers import candidates, child, environments, foreign, lease
 from workers.commands import child_environment, gemm_arguments, measuring_environment, survey_arguments
 from workers.failure import Failure
 from workers.identity import Identity
@@ -37,7 +37,7 @@ def measure(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path:
     with contextlib.ExitStack() as stack:
         python, held = Path(sys.executable), []
         if static:
-            arguments = survey_arguments(run, _candidate(run, me))
+            arguments = survey_arguments(run, candidates.wheel_of(run, me))
         else:
             python, descriptor = stack.enter_context(_environment(run))
             held.append(descriptor)
@@ -133,11 +133,3 @@ def _leases(
         finally:
             if ticker.lease is not None:
                 ticker.lease = dataclasses.replace(ticker.lease, until=dt.datetime.now(dt.UTC))
-
-
-def _candidate(run: Claim, me: Identity) -> Path | None:
-    """The wheel under test, where the run is about one."""
-    if "candidate" not in run.params:
-        return None
-    folder, sha256 = settings.HOME / "candidates", str(run.params["candidate"])
-    return postgres.patiently(lambda: candidates.fetch(folder, me.name, sha256))

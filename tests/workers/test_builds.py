@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 from pathlib import Path
 
 import pytest
 
+from benchapp.fleet.models import Candidate
 from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Attempt, Job, Run, State
-from tests.environments.wheels import cupti, torch
+from tests.environments.wheels import cupti, flashinfer, torch
 from tests.workers.conftest import VERSIONS, claim
 from workers import environments, execute
+from workers.bench.tiles.sources import candidate_label
 from workers.identity import Identity
 
 
@@ -59,8 +62,8 @@ def builder(here: Identity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return dataclasses.replace(here, role="build", queues=("build.k3jd82ks", "build"))
 
 
-def build(builder: Identity, versions: dict[str, str]) -> Run:
-    request = Request(Run.Kind.BUILD, "a build", "build.k3jd82ks", versions, {})
+def build(builder: Identity, versions: dict[str, str], **params: str) -> Run:
+    request = Request(Run.Kind.BUILD, "a build", "build.k3jd82ks", versions, params)
     request_run(request, user=None, source=Job.Source.COMMAND)
     run = claim(builder)
     execute.execute(run, builder)
@@ -99,3 +102,27 @@ def test_a_build_that_fails_says_pips_own_last_word(
     assert (run.state, run.failure_code) == (State.FAILED, "environment")
     assert re.match(f"The environment of {why}", run.failure)
     assert not list((home / "envs").glob("*.building"))
+
+
+def test_a_candidate_is_installed_from_the_wheel_that_was_registered(
+    builder: Identity, home: Path, tmp_path: Path
+):
+    torch(home / "wheels", "13.0")
+    flashinfer(home / "wheels", "0.7.0")
+    patched = tmp_path / "patched"
+    patched.mkdir()
+    flashinfer(patched, "0.7.0", files={"flashinfer/patch.py": ""})
+    body = next(patched.glob("*.whl")).read_bytes()
+    sha256 = hashlib.sha256(body).hexdigest()
+    version = f"0.7.0+{candidate_label(sha256)}"
+    Candidate.objects.create(
+        package="flashinfer", version=version, sha256=sha256, size=len(body), body=body, origin="x.whl"
+    )
+    recipe = {"flashinfer": version, "torch": "2.13.0", "cuda": "13"}
+    run = build(builder, recipe, candidate=sha256)
+    assert (run.state, run.failure) == (State.DONE, "")
+    environment = environments.location(home / "envs", recipe)
+    assert list(environment.glob("lib/python*/site-packages/flashinfer/patch.py"))
+    assert list(environment.glob(f"lib/python*/site-packages/flashinfer_python-{version}.dist-info"))
+    lost = build(builder, {**recipe, "flashinfer": "0.7.0+candidate.1"})
+    assert "flashinfer-python==0.7.0+candidate.1" in lost.failure, "an index has no such version"
