@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from benchapp.catalog.digests import environment_name
 from benchapp.fleet import builds
-from benchapp.fleet.models import Installation
+from benchapp.fleet.models import Candidate, Installation
 from benchapp.people.models import Role, User
 from benchapp.runs import actions, queues, work
 from benchapp.runs.actions import Request, request_run
@@ -70,6 +70,21 @@ def test_each_host_that_could_do_the_run_builds_once():
     assert asked() == [("build.boxa01", 7, "queued"), ("build.boxb01", 7, "queued")]
     build = Run.objects.filter(kind=Run.Kind.BUILD).first()
     assert (build.params, build.recipe.versions, build.environment) == ({}, VERSIONS, "")
+
+
+def test_the_build_for_a_candidate_names_its_wheel():
+    take(report("boxa"))
+    version = "0.7.0+candidate.1a2b3c4d5e6f"
+    ask(versions={"flashinfer": version, **VERSIONS})
+    assert builds.ask_for_builds() == 1
+    build = Run.objects.get(kind=Run.Kind.BUILD)
+    assert build.params == {}, "nobody registered it: the build says that there is no such version"
+    build.delete()
+    Candidate.objects.create(
+        package="flashinfer", version=version, sha256="0" * 64, size=1, body=b"x", origin="a.whl"
+    )
+    builds.ask_for_builds()
+    assert Run.objects.get(kind=Run.Kind.BUILD).params == {"candidate": "0" * 64}
 
 
 def test_a_run_in_more_of_a_hurry_takes_the_build_along():
