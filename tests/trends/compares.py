@@ -73,7 +73,7 @@ def rows(page):
 
 def judged(client, **query):
     """The same over all classes."""
-    found = {}
+    found: dict[int, tuple[str, str]] = {}
     for verdict in ("better", "worse", "same", "uncertain", "missing", "incorrect"):
         found |= rows(compare(client, show=verdict, **query))
     return found
