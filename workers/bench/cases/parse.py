@@ -32,6 +32,8 @@ KINDS: dict[str, Any] = {
     )
 }  # fmt: skip
 MAX_CASES = 10_000
+#: cases of several sweeps that one child takes
+SHARED = 24
 
 _SHAPE = re.compile(r"(\d{1,8})x(\d{1,8})x(\d{1,8})(?::([a-z0-9_]+))?")
 _PAIR = r"[a-z0-9_]{1,20}=[a-z0-9_.]{1,20}"
@@ -115,9 +117,16 @@ def from_file(path: Path) -> list[Case]:
 def in_groups(cases: Iterable[Case]) -> list[list[Case]]:
     """Cases without repeats, gathered by kind and weight in order of first appearance.
 
-    One group is measured in one child process: an M sweep over one weight shares its start-up.
+    One group is measured in one child process, whose start-up (torch, the libraries, the device) takes longer
+    than a case: sweeps share one up to SHARED cases.
     """
-    groups: dict[tuple[Value, ...], list[Case]] = {}
+    sweeps: dict[tuple[Value, ...], list[Case]] = {}
     for case in dict.fromkeys(cases):
-        groups.setdefault((case.kind, *case.weight), []).append(case)
-    return list(groups.values())
+        sweeps.setdefault((case.kind, *case.weight), []).append(case)
+    groups: list[list[Case]] = []
+    for sweep in sweeps.values():
+        if groups and len(groups[-1]) + len(sweep) <= SHARED:
+            groups[-1] += sweep
+        else:
+            groups.append(list(sweep))
+    return groups
