@@ -28,6 +28,8 @@ MAX_M = 20
 SHAPES_SELECTED = 40
 #: A stack component and its version, as stacks call them.
 WORD = r"[\w.+!-]{1,60}"
+#: "GLM-5 TP 8"
+MODEL = r"[\w.+ -]{1,60}"
 
 
 class TrendsForm(FilterForm):
@@ -51,6 +53,7 @@ class TrendsForm(FilterForm):
     )
     component = forms.RegexField(WORD, label="Version of", required=False, initial="")
     version = forms.RegexField(WORD, label="Version", required=False, initial="")
+    model = forms.RegexField(MODEL, label="Decode step of", required=False, initial="")
 
     def __init__(
         self, data: Mapping[str, Any], *, kinds: Sequence[tuple[int, str]], targets: Sequence[Target]
@@ -73,7 +76,7 @@ class TrendsForm(FilterForm):
         shown = {name: each for name, each in METRICS.items() if not (unrated and each.needs_rate)}
         self._offer("metric", [(name, each.label) for name, each in shown.items()])
         if unrated:
-            self.fields["metric"].initial = "gbs"
+            self.fields["metric"].initial = "us" if self.kind_chosen == "empty_kernel" else "gbs"
         self.fields["m"].label = size_name(self.kind_chosen)
         if self.data.get("view") == "roofline" and self.data.get("metric") != "sparse":
             self.fields["metric"].initial = "tflops"
@@ -118,11 +121,18 @@ class TrendsForm(FilterForm):
         hidden = {
             "versions": {"version"},
             "time": {"version"},
-            "roofline": {"metric"},
+            "roofline": {"metric", "model"},
             "coverage": every - {"view", "target", "component"},
             "modules": every - {"view"},
         }.get(self.values["view"], set())
-        return [field for field in self.visible_fields() if field.name not in hidden and _choices(field) != 1]
+        if self.values["metric"] != "recoverable":
+            hidden = hidden | {"model"}
+        useful = [field for field in self.visible_fields() if field.name not in hidden]
+        return [
+            field
+            for field in useful
+            if _choices(field) > 1 or isinstance(field.field.widget, forms.TextInput)
+        ]
 
     def offer_components(self, components: Sequence[tuple[str, int]], component: str) -> None:
         """The stack components that the points have, those that vary most first."""
@@ -138,6 +148,13 @@ class TrendsForm(FilterForm):
         choices = [("", "newest"), *((version, version) for version in versions)]
         self.fields["version"].widget = forms.Select(choices=choices, attrs={"data-initial": ""})
         self._show("version", self.values["version"])
+
+    def offer_models(self, models: Sequence[str], model: str) -> None:
+        """The models whose decode step computes the shape; the first where none was chosen."""
+        choices = [(name, name) for name in models]
+        first = models[0] if models else ""
+        self.fields["model"].widget = forms.Select(choices=choices, attrs={"data-initial": first})
+        self._show("model", model)
 
     def _show(self, name: str, value: str) -> None:
         assert isinstance(self.data, QueryDict)
@@ -174,5 +191,4 @@ def _plain_shape(text: str) -> str:
 
 def _choices(field: forms.BoundField) -> int:
     """How many values a field can take besides "all"; 0 for a text field."""
-    choices = getattr(field.field.widget, "choices", None)
-    return 0 if choices is None else len([value for value, _ in choices if value])
+    return len([value for value, _ in getattr(field.field.widget, "choices", ()) if value])

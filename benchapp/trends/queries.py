@@ -18,6 +18,7 @@ from benchapp.runs.ranking import may_rank
 from benchapp.trends.models import Offer
 from benchapp.trends.points import NOTHING, TIMERS, Point, Triple
 from benchapp.trends.utilisation import UNRATED, Ceiling, ceiling_at, work_of
+from workers.bench.calls import calls_per_step
 
 #: Points of one page; more are left out, the oldest first, and the page says so.
 MAX_POINTS = 500
@@ -157,6 +158,14 @@ def _values(rows: Any) -> Any:
     )  # fmt: skip
 
 
+def calls_of(found: Found) -> dict[str, int]:
+    """How often a decode step of each model computes the shape found; empty where no model does."""
+    params = next((each["case__params"] for each in found.series.values()), None)
+    if params is None or work_of(found.kind, params) is None:
+        return {}
+    return calls_per_step(found.kind, params)
+
+
 def launch_floors(target: Target) -> dict[str, float]:
     """Seconds of an empty kernel by timer: the newest good measurement of each on this target."""
     rows = Latest.objects.filter(
@@ -172,13 +181,11 @@ def launch_floors(target: Target) -> dict[str, float]:
     }
 
 
-def points(
-    found: Found, component: str, floors: Mapping[str, float], calls: Mapping[int, int] | None = None
-) -> list[Point]:
-    """By size and time; `version` is of `component`, and `calls` are a decode step's of each series' case."""
+def points(found: Found, component: str, floors: Mapping[str, float], calls: int = 1) -> list[Point]:
+    """By size and time; `version` is of `component`, and `calls` are those of a decode step."""
     limits: dict[str | None, Ceiling | None] = {}
     configurations = _configurations(found.series.values())
-    made = [_point(found, row, component, floors, calls or {}, limits, configurations) for row in found.rows]
+    made = [_point(found, row, component, floors, calls, limits, configurations) for row in found.rows]
     return sorted(made, key=lambda point: (point.size or 0, point.name, point.measured_at))
 
 
@@ -187,7 +194,7 @@ def _point(
     row: Mapping[str, Any],
     component: str,
     floors: Mapping[str, float],
-    calls: Mapping[int, int],
+    calls: int,
     limits: dict[str | None, Ceiling | None],
     configurations: Mapping[int, str],
 ) -> Point:
@@ -205,7 +212,7 @@ def _point(
     return Point(
         kind=found.kind,
         size=series["case__size"],
-        name=" ".join(f"{name} {value}" for name, value in sorted(params.items()) if name != "dtype"),
+        name=", ".join(f"{name} {value}".replace("_", " ") for name, value in sorted(params.items()) if name != "dtype"),
         dtype=series["case__dtype"],
         backend=series["backend"],
         configuration=configurations[row["series_id"]],
@@ -219,11 +226,11 @@ def _point(
         timer=TIMERS.get(row["timer"], row["timer"]),
         l2_policy=row["l2_policy"],
         flops=flops if rated else None,
-        moved=moved,
+        moved=moved or None,
         limit=limits[rate] if work or not rated else None,
         clock_mhz=row["sm_clock_mhz_median"],
         floor=_floor(row["timer"], floors, document["facts__costs"] or {}),
-        calls=calls.get(row["series_id"], 1),
+        calls=calls,
         params=params,
         mark=_mark(row, invalid),
         remark=invalid or row["error"],

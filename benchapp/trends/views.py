@@ -47,7 +47,10 @@ def _sweep(request: HttpRequest, form: TrendsForm, target: Target) -> HttpRespon
     if component not in [name for name, _ in components]:
         component = components[0][0] if components else component
     form.offer_components(components, component)
-    points = queries.points(found, component, queries.launch_floors(target))
+    steps = queries.calls_of(found)
+    model = form.values["model"] if form.values["model"] in steps else next(iter(steps), "")
+    form.offer_models(list(steps), model)
+    points = queries.points(found, component, queries.launch_floors(target), steps.get(model, 1))
     versions = sorted({point.version for point in points}, key=newest_order, reverse=True)
     form.offer_versions(versions)
     older: list[str] = []
@@ -55,6 +58,8 @@ def _sweep(request: HttpRequest, form: TrendsForm, target: Target) -> HttpRespon
         points, older = _of_versions(points, versions, form.values["version"])
     limits = [point.limit for point in points]
     drawn = _chart(view, points, metric, component)
+    if drawn and metric == "recoverable" and view != "roofline":
+        drawn["y"]["title"] += words.per_step(points, model)
     context: dict[str, Any] = {
         "form": form,
         "target": target,
@@ -65,13 +70,14 @@ def _sweep(request: HttpRequest, form: TrendsForm, target: Target) -> HttpRespon
         "rows": [_row(point) for point in points],
         "rated": any(point.flops for point in points),
         "chart": drawn,
-        "metric": METRICS["tflops"] if view == "roofline" else METRICS[metric],
+        "metric": METRICS["tflops" if view == "roofline" else metric],
         "headline": words.headline(points),
         "bound": words.about_bound(points),
         "standing": words.left_standing(points),
         "how": words.how(points),
         "notes": [words.drawn_so(points), words.libraries(points), *_floor_note(view, points)],
-        "recoverable": words.recoverable(points, "") if metric == "recoverable" else "",
+        "model": model,
+        "recoverable": words.recoverable(points, model) if metric == "recoverable" else "",
         "ceilings": words.ceilings(points),
         "missing": why_no_ceiling(target, points[limits.index(None)].dtype) if None in limits else "",
         "peaks": words.against_peaks(points),

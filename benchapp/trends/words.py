@@ -140,10 +140,19 @@ def recoverable(points: Sequence[Point], model: str) -> str:
         if floors
         else "unknown here, so that time is counted from the roofline alone"
     )
-    calls = sorted({point.calls for point in counted})
-    times = f"{calls[0]:,}" if len(calls) == 1 else f"{calls[0]:,} to {calls[-1]:,}"
-    step = f" × {times} call{'' if calls[-1] == 1 else 's'} a decode step of {model}" if model else ", a call"
+    calls = max(point.calls for point in counted)
+    step = (
+        f" × {calls:,} call{'' if calls == 1 else 's'} in a decode step of {model}"
+        if model
+        else " a call; no model known here computes this shape in a decode step"
+    )
     return f"Recoverable: (time − the larger of roofline time and launch floor){step}. Launch floor {floor}."
+
+
+def per_step(points: Sequence[Point], model: str) -> str:
+    """Over what recoverable time is counted, for an axis: " in a decode step of GLM-5 (75 calls)"."""
+    calls = max((point.calls for point in points), default=1)
+    return f" in a decode step of {model} ({calls:,} call{'' if calls == 1 else 's'})" if model else " a call"
 
 
 def libraries(points: Sequence[Point]) -> str:

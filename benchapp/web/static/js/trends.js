@@ -19,6 +19,7 @@ Chart.register({
     });
     const x = chart.config.options.scales.x;
     if (spec.x.type === "category") x.offset = true;
+    if (spec.type === "scatter") x.ticks.maxRotation = 0;
     if (spec.x.type === "time") {
       Object.assign(x.time, { minUnit: "minute", displayFormats: { minute: "HH:mm", hour: "d MMM HH:mm", day: "d MMM yyyy", month: "MMM yyyy" } });
       x.ticks.maxTicksLimit = 12;
