@@ -37,7 +37,7 @@ class Incoming:
         notes = list(self.document.notes)
         if self.rows is None:
             return {"notes": notes}
-        return {"notes": [*self.rows.tally.notes(), *notes], "rows": dataclasses.asdict(self.rows.tally)}
+        return {"notes": [*self.rows.tally.notes(), *notes], "rows": self.rows.tally.as_dict()}
 
 
 def read(row: Document) -> Incoming:

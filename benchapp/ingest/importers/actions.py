@@ -92,7 +92,7 @@ class Outcome:
     #: how many findings of which (stage, passed)
     findings: dict[tuple[str, bool], int]
     notes: tuple[str, ...]
-    #: of a table: what became of its rows, as `aiconfigurator_rows.Tally` has it
+    #: of a table: what became of its rows, as `aiconfigurator_rows.Tally` counts them
     rows: dict[str, Any] | None = None
 
 
@@ -219,7 +219,7 @@ def _would_keep(place: Path, table: Table) -> Outcome:
         arch=rows.document.target.arch,
         findings={},
         notes=notes,
-        rows=dataclasses.asdict(rows.tally),
+        rows=rows.tally.as_dict(),
     )
 
 

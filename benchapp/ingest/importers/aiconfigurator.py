@@ -71,7 +71,7 @@ def _order(path: Path) -> tuple[Any, ...]:
         told = (1, Version(version))
     except InvalidVersion:
         told = (0, Version("0"))
-    return (*path.absolute().parts[:-2], told, version, path.name)
+    return (path.absolute().parts[:-2], told, version, path.name)
 
 
 def _borrowed(reuse: Path) -> list[Path]:

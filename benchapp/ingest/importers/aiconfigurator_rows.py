@@ -91,6 +91,14 @@ class Tally:
     repeated: int = 0
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
 
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "stored": self.stored,
+            "repeated": self.repeated,
+            "left_out": dict(self.left_out),
+        }
+
     def notes(self) -> list[str]:
         said = [
             f"{plural(self.rows, 'row')} read = {self.stored:,} stored + {self.repeated:,} repeated"
