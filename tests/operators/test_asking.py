@@ -13,7 +13,7 @@ from workers.bench.operators.no_jit import BuildNeededError
 
 GEMM = """
 import functools, inspect
-from typing import Literal, Optional
+from typing import Literal
 
 def backend_requirement(backend_checks):
     def decorator(function):
@@ -41,7 +41,7 @@ def mm_fp8(a, b, backend: Literal["trtllm_low_latency"] = "trtllm_low_latency"):
 def blockscale(a, b):
     return a
 
-def by_text(a, backend: "Literal['trtllm', 'cutile']" = "trtllm", *, extra: Optional[int] = None):
+def by_text(a: "Unknown", backend: "Literal['trtllm', 'cute-dsl', 'auto']" = "auto"):
     return a
 
 def anything(a, backend: str = "auto"):
@@ -75,7 +75,7 @@ def test_backends_are_those_of_the_signature_and_of_the_checks_but_auto(package)
     gemm = module_of("lib_gemm.gemm")
     assert backends_of(gemm.mm_fp4) == ("cudnn", "cutlass", "b12x")
     assert backends_of(gemm.mm_fp8) == ("trtllm_low_latency",)
-    assert backends_of(gemm.by_text) == ("trtllm", "cutile")
+    assert backends_of(gemm.by_text) == ("trtllm", "cute-dsl")
     assert backends_of(gemm.blockscale) == backends_of(gemm.anything) == ()
     assert takes(gemm.mm_fp4, "out") and not takes(gemm.mm_fp8, "out")
 

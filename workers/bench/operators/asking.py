@@ -41,10 +41,13 @@ def module_of(name: str) -> Any | None:
 def backends_of(function: Callable[..., Any]) -> tuple[str, ...]:
     """The choices for `backend` that a function states: the Literal of its signature, and the checks that
     FlashInfer's `backend_requirement` holds. Empty where it has no such argument. "auto" is no backend."""
-    parameter = inspect.signature(function, eval_str=True).parameters.get("backend")
+    parameter = inspect.signature(function).parameters.get("backend")
     if parameter is None:
         return ()
-    stated = [choice for choice in typing.get_args(parameter.annotation) if isinstance(choice, str)]
+    if isinstance(parameter.annotation, str):  # not evaluated: names beside it may be for type checkers only
+        stated = re.findall(r"""["']([\w-]+)["']""", parameter.annotation)
+    else:
+        stated = [choice for choice in typing.get_args(parameter.annotation) if isinstance(choice, str)]
     asked = getattr(function, "is_backend_supported", None)
     checks = inspect.getclosurevars(asked).nonlocals.get("backend_checks") if callable(asked) else None
     return tuple(name for name in dict.fromkeys([*stated, *(checks or ())]) if name != "auto")

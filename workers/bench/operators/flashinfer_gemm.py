@@ -27,7 +27,7 @@ _EPILOGUE_TILE = 128
 def operators(torch: Any, case: Case) -> list[Operator]:
     if not isinstance(case, Gemm) or case.dtype not in _FUNCTIONS:
         return []
-    gemm = gemm_module()
+    gemm = gemm_module(torch)
     if gemm is None:
         return []
     found: list[Operator] = []
@@ -35,7 +35,9 @@ def operators(torch: Any, case: Case) -> list[Operator]:
         function = getattr(gemm, name, None)
         if function is not None:
             found.extend(
-                Product(full_name(name, backend), functools.partial(bind, function, backend))
+                Product(
+                    full_name(name, backend), functools.partial(bind_where_offered, bind, function, backend)
+                )
                 for backend in backends_of(function) or (None,)
             )
     return _without_twins(found)
@@ -45,12 +47,37 @@ def full_name(function: str, backend: str | None) -> str:
     return f"flashinfer.{function}" if backend is None else f"flashinfer.{function}.{backend}"
 
 
-def gemm_module() -> Any | None:
-    """`flashinfer.gemm`, unable to compile anything; None where FlashInfer is not installed."""
-    gemm = module_of("flashinfer.gemm")
+def gemm_module(torch: Any) -> Any | None:
+    """`flashinfer.gemm`, unable to compile anything; None where there is no FlashInfer or no GPU for it."""
+    gemm = module_of("flashinfer.gemm") if torch.cuda.is_available() else None
     if gemm is not None:
         no_jit.forbid()
     return gemm
+
+
+def bind_where_offered(
+    bind: Callable[[Any, str | None, Any], Launch], function: Any, backend: str | None, of: Any
+) -> Launch:
+    """`bind(function, backend, of)`, once the library was asked what it does not check by itself in time.
+
+    Raises UnsupportedError. Without a compiler for cuTile, tuning ends in "No valid config found"; and some
+    functions fetch TRT-LLM's kernels before they look at the GPU: whether there are any for it is then what
+    `mm_fp4` states of them.
+    """
+    gemm, torch = module_of("flashinfer.gemm"), of.torch
+    if backend == "cutile" and not gemm.is_cuda_tile_available():  # type: ignore[union-attr]
+        raise UnsupportedError(
+            "flashinfer.gemm.is_cuda_tile_available() is False: no compiler of cuTile here."
+        )
+    if (backend or "").startswith("trtllm") and not hasattr(function, "is_backend_supported"):
+        states = getattr(getattr(gemm, "mm_fp4", None), "is_backend_supported", None)
+        major, minor = torch.cuda.get_device_capability()
+        if states is not None and not states("trtllm", 10 * major + minor):
+            raise UnsupportedError(
+                f"{function.__name__} checks no compute capability; mm_fp4 states that backend 'trtllm' does"
+                f" not support {10 * major + minor}."
+            )
+    return bind(function, backend, of)
 
 
 def _without_twins(found: list[Operator]) -> list[Operator]:
@@ -138,9 +165,10 @@ def shuffled(torch: Any, weight: Matrix) -> Matrix:
     utils = module_of("flashinfer.utils")
     if weight.rows % _EPILOGUE_TILE:
         raise UnsupportedError(f"trtllm takes N in multiples of {_EPILOGUE_TILE}, got {weight.rows}.")
-    codes = weight.data.view(torch.uint8)
-    order = utils.get_shuffle_matrix_a_row_indices(codes, _EPILOGUE_TILE).to(codes.device)  # type: ignore[union-attr]
-    return Matrix(weight.dtype, codes[order].view(weight.data.dtype), weight.scales[order], weight.scale)
+    order = utils.get_shuffle_matrix_a_row_indices(weight.data.view(torch.uint8), _EPILOGUE_TILE)  # type: ignore[union-attr]
+    order = order.to(weight.data.device)
+    data, scales = (formats.take(torch, held, order) for held in (weight.data, weight.scales))
+    return Matrix(weight.dtype, data, scales, weight.scale)
 
 
 def _blockscale_sm90(function: Any, backend: str | None, of: Dense) -> Launch:

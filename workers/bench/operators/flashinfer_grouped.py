@@ -11,7 +11,7 @@ from workers.bench.cases.gemm import GroupedGemm
 from workers.bench.operators import formats
 from workers.bench.operators.asking import backends_of
 from workers.bench.operators.base import Operator
-from workers.bench.operators.flashinfer_gemm import full_name, gemm_module
+from workers.bench.operators.flashinfer_gemm import bind_where_offered, full_name, gemm_module
 from workers.bench.operators.products import Grouped, GroupedProduct
 
 Launch = Callable[[], Any]
@@ -24,7 +24,7 @@ _SEGMENT_BACKENDS = ("sm80", "sm90")
 def operators(torch: Any, case: Case) -> list[Operator]:
     if not isinstance(case, GroupedGemm):
         return []
-    gemm = gemm_module()
+    gemm = gemm_module(torch)
     if gemm is None:
         return []
     found: list[Operator] = []
@@ -40,7 +40,11 @@ def operators(torch: Any, case: Case) -> list[Operator]:
         function = getattr(gemm, name, None)
         if function is not None:
             found.extend(
-                GroupedProduct(full_name(name, backend), functools.partial(bind, function, backend), align)
+                GroupedProduct(
+                    full_name(name, backend),
+                    functools.partial(bind_where_offered, bind, function, backend),
+                    align,
+                )
                 for backend in backends_of(function) or (None,)
             )
     return found

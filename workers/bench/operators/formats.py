@@ -47,13 +47,13 @@ class Matrix:
 
     def values(self, torch: Any, rows: Any) -> Any:
         """The rows numbered by the index tensor `rows`, exactly, as float64 [len(rows), K]."""
-        codes = self.data[rows]
+        codes = take(torch, self.data, rows)
         if codes.dtype == torch.uint8:
             codes = unpack_e2m1(torch, codes)
         values = codes.double()
         if self.scales is not None:
             per_row = self.scales.shape[0] == self.rows
-            scales = self.scales[rows if per_row else rows // BLOCK["fp8_block"]]
+            scales = take(torch, self.scales, rows if per_row else rows // BLOCK["fp8_block"])
             scales = from_e8m0(torch, scales) if scales.dtype == torch.uint8 else scales.double()
             values = (values.unflatten(1, (scales.shape[1], -1)) * scales.unsqueeze(2)).flatten(1)
         return values if self.scale is None else values * self.scale.double()
@@ -65,6 +65,11 @@ def draw(torch: Any, rows: int, k: int, dtype: str, device: str, weight: bool = 
     if dtype in PLAIN:
         return Matrix(dtype, torch.randn(rows, k, dtype=plain_dtype(torch, dtype), device=device))
     return quantise(torch, torch.randn(rows, k, device=device), dtype, weight)
+
+
+def take(torch: Any, held: Any, rows: Any) -> Any:
+    """Rows by an index tensor; those of 8-bit types as bytes, which every torch can index."""
+    return held.view(torch.uint8)[rows].view(held.dtype) if held.element_size() == 1 else held[rows]
 
 
 def check_k(k: int, dtype: str) -> None:

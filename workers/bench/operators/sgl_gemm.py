@@ -15,7 +15,7 @@ from workers.bench.operators.products import Dense, Product
 
 
 def operators(torch: Any, case: Case) -> list[Operator]:
-    if not isinstance(case, Gemm) or case.dtype not in _FUNCTIONS:
+    if not isinstance(case, Gemm) or case.dtype not in _FUNCTIONS or not torch.cuda.is_available():
         return []
     library, (name, bind) = module_of("sgl_kernel"), _FUNCTIONS[case.dtype]
     function = getattr(library, name, None)
