@@ -42,8 +42,15 @@ def test_shapes_sweeps_suites_and_files_come_together_without_repeats(tmp_path):
 
 def test_groups_gather_an_m_sweep_over_one_weight():
     grouped = cases.in_groups(SUITES["h200-first"])
-    assert [case.m for case in grouped[0]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert [case.m for case in grouped[0][:9]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
     assert sum(map(len, grouped)) == len(SUITES["h200-first"])
+
+
+def test_a_child_takes_several_short_sweeps_and_never_part_of_one():
+    lengths = {8: 10, 9: 10, 10: 10, 11: 40}
+    sweeps = [[Case(m, n, 64, "bf16") for m in range(1, length + 1)] for n, length in lengths.items()]
+    grouped = cases.in_groups(case for sweep in sweeps for case in sweep)
+    assert [{case.n for case in group} for group in grouped] == [{8, 9}, {10}, {11}]
 
 
 @pytest.mark.parametrize("argv", [("--suite", "h200-first"), ("--shape", "3x5x7:tf32", "--budget-s", "30")])
@@ -107,4 +114,32 @@ def test_a_wrong_case_file_names_the_place(tmp_path, text, says):
 )
 def test_limits_must_be_more_than_zero(option, value):
     with pytest.raises(BenchError, match="expected more than 0"):
+        cli.run(arguments("--shape", "1x1x1", option, value))
+
+
+def test_cases_of_any_kind_backends_and_how_they_are_timed_are_in_the_repeat_command():
+    args = arguments(
+        "--device", "cuda", "--shape", "16x64x128:nvfp4", "--case", "rmsnorm:tokens=4,hidden=64,dtype=bf16",
+        "copy:bytes=1024", "--backend", "torch.mm,torch.copy_", "--backend", "flashinfer.rmsnorm",
+        "--timer", "cuda_graph", "--l2", "flushed", "--processes", "3",
+    )  # fmt: skip
+    wanted = cli.chosen_cases(args)
+    assert [case.kind for case in wanted] == ["gemm", "rmsnorm", "copy"]
+    again = arguments(*cli.repeat_command(args, wanted)[4:])
+    assert cli.chosen_cases(again) == wanted
+    assert cli.backends_of(again) == ("torch.mm", "torch.copy_", "flashinfer.rmsnorm")
+    assert (again.timer, again.l2, again.processes) == ("cuda_graph", "flushed", 3)
+    assert cli.backends_of(arguments("--shape", "1x1x1")) is None
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--processes", "0", "from 1 to 100"),
+        ("--processes", "101", "from 1 to 100"),
+        ("--backend", "torch.mm,", "expected names"),
+    ],
+)
+def test_wrong_processes_and_backends_are_named(option, value, says):
+    with pytest.raises(BenchError, match=says):
         cli.run(arguments("--shape", "1x1x1", option, value))

@@ -48,12 +48,14 @@ class Clock:
     def take(self):
         duration = next(self.durations)
         self.now += duration
-        return duration
+        return timing.Batch([duration])
 
 
 def sample(durations, **limits):
     clock = Clock(durations)
-    return timing.sample_until_quiet(clock.take, clock=lambda: clock.now, **limits)
+    window = timing.sample_until_quiet(clock.take, clock=lambda: clock.now, **limits)
+    assert window.discarded == 0
+    return window.samples
 
 
 def steady():
@@ -77,3 +79,27 @@ def test_at_least_one_sample_is_taken_and_never_more_than_the_cap():
     assert sample(iter([5.0]), at_most_s=1) == [5.0]
     assert len(sample(noisy(), at_most_s=1e9)) == SAMPLE_CAP
     assert len(sample(steady(), at_most_s=10, at_least_s=0.5)) == pytest.approx(500, abs=10)
+
+
+def test_more_samples_than_the_cap_are_thinned_out_over_the_whole_window():
+    clock = Clock(steady())
+    batches = iter(range(10**6))
+
+    def take():
+        clock.take()
+        return timing.Batch([float(next(batches) + 1)] * 100)
+
+    window = timing.sample_until_quiet(take, at_most_s=10, at_least_s=0.1, clock=lambda: clock.now)
+    assert len(window.samples) == SAMPLE_CAP
+    assert window.samples[0] == 1.0 and window.samples[-1] >= 99
+
+
+def test_samples_of_a_clock_on_its_way_up_are_replaced_by_others():
+    clock = Clock(steady())
+    clocks = iter([345.0] * 5 + [1980.0] * 100)
+
+    def take():
+        return timing.Batch(clock.take().samples, next(clocks))
+
+    window = timing.sample_until_quiet(take, at_most_s=10, clock=lambda: clock.now)
+    assert window.discarded == 5 and len(window.samples) >= timing.MIN_SAMPLES

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> Document:
 
     Reads the arguments of `add_arguments`, and `args.progress` (a path or None) where it is there.
     """
-    cases = chosen_cases(args)
+    cases, backends = chosen_cases(args), backends_of(args)
     _check_limits(args)
     if importlib.util.find_spec("torch") is None:
         raise BenchError("no_torch", "The gemm bench needs torch, and this Python has none: install torch.")
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> Document:
                 device=args.device,
                 seconds=args.case_seconds,
                 threads=args.threads,
-                backends=backends_of(args),
+                backends=backends,
                 timer=None if args.timer == "auto" else args.timer,
                 l2=args.l2,
             ),

@@ -19,7 +19,7 @@ _DEVICE_WORDS = ("cuda error", "an illegal memory access", "device-side assert")
 
 def outcome_of(torch: Any, error: BaseException) -> tuple[Outcome, str]:
     """The outcome of a case that raised `error`, and the error in one line of at most 500 characters."""
-    text = " ".join(str(error).split())[:500] or type(error).__name__
+    text = " ".join(str(error).split())[:500] or f"{type(error).__name__}, without a word."
     lowered = text.lower()
     if isinstance(error, UnsupportedError):
         return "unsupported", text

@@ -15,7 +15,7 @@ from workers.bench.roofline import BYTES_PER_ELEMENT
 
 L2 = Literal["auto", "rotated", "flushed"]
 L2_CHOICES: tuple[L2, ...] = ("auto", "rotated", "flushed")
-#: sets together, and the fill of a flush, hold this many times the last-level cache: what a set left there is
+#: sets together, and what a flush reads, hold this many times the last-level cache: what a set left there is
 #: gone by its next turn
 CACHE_MULTIPLE = 2
 #: at most this share of free memory goes into sets; the check needs room as well
