@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from workers import environments, lockfile
 from workers.bench.document import BenchError
 from workers.bench.modules import libraries
@@ -34,16 +36,14 @@ if found != sys.argv[1]:
     built = f"is a build for {'CUDA ' + found if torch.version.cuda else found}"
     sys.exit(f"ERROR: torch {torch.__version__} {built}, not for CUDA {sys.argv[1]}")
 """
-#: What a library calls itself when it is imported.
+#: The last line is what a library calls itself when it is imported.
 IMPORT_CHECK = """
 import importlib, sys
-name, wanted = sys.argv[1:]
+name, = sys.argv[1:]
 try:
-    found = importlib.import_module(name).__version__
+    print(importlib.import_module(name).__version__)
 except Exception as error:
-    sys.exit(f"ERROR: {name} {wanted} cannot be imported: {type(error).__name__}: {error}".splitlines()[0])
-if found.partition("+")[0] != wanted.partition("+")[0]:
-    sys.exit(f"ERROR: {name} {wanted} was asked for, and what was installed calls itself {found}")
+    sys.exit(f"ERROR: {name} cannot be imported: {type(error).__name__}: {error}".splitlines()[0])
 """
 MODULES = {"torch": "torch", "flashinfer": "flashinfer", "sgl-kernel": "sgl_kernel"}
 
@@ -105,7 +105,7 @@ def _fill(aside: Path, versions: Mapping[str, str], below: Path | None, options:
         # an index or a folder may hold another build of the same version
         _run([str(python), "-c", CUDA_CHECK, versions["cuda"]])
     for name in sorted(MODULES.keys() & versions.keys()):
-        _run([str(python), "-c", IMPORT_CHECK, MODULES[name], versions[name]])
+        _check(python, name, versions[name])
     lock = lockfile.make(
         versions,
         lockfile.installed(python),
@@ -118,6 +118,23 @@ def _fill(aside: Path, versions: Mapping[str, str], below: Path | None, options:
     (aside / lockfile.NAME).write_text(json.dumps(lock, indent=1) + "\n")
     if "flashinfer" in versions and options.arches:
         _modules(aside, options)
+
+
+def _check(python: Path, name: str, wanted: str) -> None:
+    """Can it be imported, and is it the version that was asked for?"""
+    command = [str(python), "-c", IMPORT_CHECK, MODULES[name]]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if told.returncode != 0:
+        raise FailedError
+    found = told.stdout.strip().rpartition("\n")[2]
+    with contextlib.suppress(InvalidVersion):
+        # a local version such as 2.13.0+cpu is a build of that release
+        if Version(Version(found).public) == Version(Version(wanted).public):
+            return
+    print(
+        f"ERROR: {name} {wanted} was asked for, and what was installed calls itself {found}", file=sys.stderr
+    )
+    raise FailedError
 
 
 def _packages(environment: Path) -> Path:

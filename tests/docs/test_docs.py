@@ -315,8 +315,8 @@ def test_faults_read_as_shown():
 
 
 def test_recipes_of_the_docs_are_fields():
-    """`Run.kind` and a document's `kind` are one list, but for builds, whose documents are of kind modules; the
-    explorer's documents are of kind tiles too."""
+    """`Run.kind` and a document's `kind` are one list, but for builds, whose documents are of kind modules.
+    The explorer's are of kind tiles too."""
     kinds = set(get_args(schema.Document.model_fields["kind"].annotation))
     assert kinds == set(COMMANDS) - {"explore"}
     assert kinds - {"modules"} == set(Run.Kind.values) - {Run.Kind.BUILD}

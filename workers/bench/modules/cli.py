@@ -16,12 +16,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from workers.bench import memory
 from workers.bench.cases.modules import JitModule
 from workers.bench.document import BenchError, Document, Measurement, Progress, Target, now
 from workers.bench.modules import build, libraries, lock, table
 from workers.bench.tiles import arches as known
 from workers.bench.tiles import toolchain
 from workers.bench.tiles.cache import Cache
+from workers.bench.tiles.deep import KERNEL_BYTES
 
 _ARCH = re.compile(r"sm(?:8[0-9]|90|1[0-9]{2})")
 #: Two in one name is what a document's target holds.
@@ -108,7 +110,7 @@ def _prepare(found: toolchain.Toolchain, arches: list[str], scratch: Path) -> No
         FLASHINFER_CUDA_ARCH_LIST=table.arch_list(arches),
         FLASHINFER_WORKSPACE_BASE=str(scratch),
         CUDA_HOME=str(home),
-        MAX_JOBS=str(len(os.sched_getaffinity(0))),
+        MAX_JOBS=str(_jobs()),
         CUDA_VISIBLE_DEVICES="",
         # ninja is a program of this environment's
         PATH=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
@@ -117,6 +119,12 @@ def _prepare(found: toolchain.Toolchain, arches: list[str], scratch: Path) -> No
     )
     if shutil.which("ninja") is None:
         raise BenchError("no_ninja", "ninja is missing, which FlashInfer builds its modules with.")
+
+
+def _jobs() -> int:
+    """Compilers at a time: one a core that this process may use, as far as memory bears the largest."""
+    cores, available = len(os.sched_getaffinity(0)), memory.available_bytes()
+    return cores if available is None else max(1, min(cores, available // KERNEL_BYTES))
 
 
 def _libraries() -> tuple[Any, Any]:
