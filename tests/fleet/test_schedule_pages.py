@@ -170,7 +170,7 @@ def test_a_backfill_that_cannot_be_is_explained(operator, query, said):
 
 
 def test_new_releases_are_told_on_the_overview_and_their_page(client):
-    flashinfer, cutlass, _ = releases.PACKAGES
+    flashinfer, cutlass, *_ = releases.PACKAGES
     assert "has not been asked yet" in text(client.get("/fleet/releases/"))
     for offered in (["0.6.3", "0.7.0rc1"], ["0.6.3", "0.7.0rc1", "0.7.0", "0.7.1rc1"]):
         releases.record(flashinfer, offered)

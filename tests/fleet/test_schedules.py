@@ -6,11 +6,13 @@ from django.core.exceptions import ValidationError
 from django.db import connection
 
 from benchapp.alerts.models import Event
+from benchapp.catalog.models import Release
 from benchapp.fleet import schedules
 from benchapp.fleet.models import Firing, Schedule
 from benchapp.people.models import AuditEntry
 from benchapp.runs import actions
 from benchapp.runs.models import Document, Job, Run, State
+from tests.fleet.machines import host
 
 pytestmark = pytest.mark.django_db
 ASK = {"what": "survey", "versions": ["0.6.3"], "targets": ["arch:sm120"]}
@@ -133,6 +135,22 @@ def test_what_can_no_longer_be_asked_for_is_refused_in_a_sentence():
     assert firing.outcome == Outcome.REFUSED
     assert "GPU-gone is no GPU that has reported here" in firing.sentence
     assert not Job.objects.exists()
+
+
+def test_a_schedule_measures_the_library_it_names_at_its_newest_each_time():
+    host("boxa", "aaaaaaaa", "GPU-a0")
+    schedule = made(
+        ask={
+            "what": "gemm", "library": "flashinfer", "versions": ["newest"], "targets": ["gpuarch:sm90"],
+            "suite": "h200-core", "processes": 3,
+        },
+    )  # fmt: skip
+    for day, version in enumerate(("0.6.9", "0.6.10"), start=1):
+        Release.objects.create(package="flashinfer", version=version)
+        schedules.tick(due(schedule, f"2026-03-0{day}T02:00"))
+        run = Run.objects.latest("pk")
+        assert (run.recipe.versions["flashinfer"], run.params["processes"]) == (version, 3)
+        ended(schedule.firings.latest("due_at"))
 
 
 def test_three_due_times_in_a_row_without_a_job_raise_one_event():
