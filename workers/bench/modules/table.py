@@ -46,6 +46,9 @@ TABLE = (
     Module("prefill_fa3", _MODULES, ("gen_batch_prefill_module",), HOPPER, ("fa3", *_ATTENTION, False)),
     Module("gemm", _GEMM, ("gen_gemm_module",)),
     Module("mm_bf16_cublaslt", _GEMM, ("gen_mm_bf16_cublaslt_module",)),
+    Module("tinygemm", "flashinfer.jit.tinygemm2", ("gen_tinygemm2_module",),
+           (*HOPPER, *BLACKWELL, *GEFORCE)),
+    Module("tinygemm_sm100", "flashinfer.jit.tinygemm2", ("gen_tinygemm2_sm100_module",), BLACKWELL),
     Module("mxfp8_quantization", "flashinfer.jit.fp8_quantization",
            ("gen_mxfp8_quantization_sm100_module",), FP8),
     # Since 0.6.9 the library takes its module for the family of SM12x, from CUDA 12.9 on.
