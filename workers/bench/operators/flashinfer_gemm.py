@@ -27,7 +27,7 @@ _EPILOGUE_TILE = 128
 def operators(torch: Any, case: Case) -> list[Operator]:
     if not isinstance(case, Gemm) or case.dtype not in _FUNCTIONS:
         return []
-    gemm = gemm_module(torch)
+    gemm = no_jit.flashinfer(torch, "flashinfer.gemm")
     if gemm is None:
         return []
     found: list[Operator] = []
@@ -45,14 +45,6 @@ def operators(torch: Any, case: Case) -> list[Operator]:
 
 def full_name(function: str, backend: str | None) -> str:
     return f"flashinfer.{function}" if backend is None else f"flashinfer.{function}.{backend}"
-
-
-def gemm_module(torch: Any) -> Any | None:
-    """`flashinfer.gemm`, unable to compile anything; None where there is no FlashInfer or no GPU for it."""
-    gemm = module_of("flashinfer.gemm") if torch.cuda.is_available() else None
-    if gemm is not None:
-        no_jit.forbid()
-    return gemm
 
 
 def bind_where_offered(

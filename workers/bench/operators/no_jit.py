@@ -10,15 +10,28 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from workers.bench.operators.asking import module_of
+from workers.bench.operators.base import UnsupportedError
 
 
 class BuildNeededError(Exception):
     """A module or a prebuilt kernel that a call needs was not brought here ahead: outcome `build_failed`."""
 
 
+def flashinfer(torch: Any, part: str = "flashinfer") -> Any | None:
+    """FlashInfer or a part of it, kept from compiling; None where it is not installed or has no GPU."""
+    library = module_of(part) if torch.cuda.is_available() else None
+    if library is not None:
+        forbid()
+    return library
+
+
 def forbid() -> None:
     """From here on modules load from FlashInfer's prebuilt folder or its cache; no ninja, no request."""
     core = module_of("flashinfer.jit.core")
+    if core is None:
+        raise UnsupportedError(
+            "This FlashInfer has no flashinfer.jit.core: it cannot be kept from compiling."
+        )
     for kind in vars(core).values():
         # JitSpec up to 0.6.17, JitSpecNvcc after it; specs of other compilers have no ninja.
         if isinstance(kind, type) and hasattr(kind, "jit_library_path"):

@@ -9,7 +9,8 @@ from typing import Any
 
 from workers.bench.cases.base import Case
 from workers.bench.document import Correctness
-from workers.bench.operators.asking import in_its_words, module_of
+from workers.bench.operators import no_jit
+from workers.bench.operators.asking import in_its_words
 from workers.bench.operators.base import Ready
 
 
@@ -31,8 +32,8 @@ def device(torch: Any) -> str:
 
 
 def flashinfer(torch: Any) -> Any | None:
-    """FlashInfer, where it is installed and has a GPU to run on."""
-    return module_of("flashinfer") if device(torch) == "cuda" else None
+    """FlashInfer, where it is installed and has a GPU to run on; it compiles nothing from then on."""
+    return no_jit.flashinfer(torch)
 
 
 def called(torch: Any, made: Ready) -> Ready:
