@@ -181,9 +181,11 @@ def test_what_cannot_fit_is_said_with_both_sizes():
 
 
 def test_overheads_need_kernel_time():
-    floors = {"cupti": 1.2e-6, "cuda_graph": 1.9e-6, "cuda_events": 2.4e-6}
-    assert overheads(floors) == pytest.approx({"cuda_graph": 0.7e-6, "cuda_events": 1.2e-6})
-    assert overheads({"cuda_graph": 1.9e-6}) == {}
+    fill = {"cupti": 0.7e-6, "cuda_graph": 1.0e-6, "cuda_events": 1.9e-6}
+    product = {"cupti": 2.2e-6, "cuda_graph": 2.9e-6, "cuda_events": 3.4e-6}
+    assert overheads([fill]) == pytest.approx({"cuda_graph": 0.3e-6, "cuda_events": 1.2e-6})
+    assert overheads([fill, product]) == pytest.approx({"cuda_graph": 0.5e-6, "cuda_events": 1.2e-6})
+    assert overheads([fill, {"cuda_graph": 2.9e-6}]) == {} == overheads([])
 
 
 def told(**timers):

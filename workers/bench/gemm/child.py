@@ -1,7 +1,7 @@
 """One case group in a process of its own: reads its order on stdin, writes lines of JSON on stdout.
 
 Started by `process.py` as `python -m workers.bench.gemm.child PARENT_PID`. What it says, in order:
-{"ready": {target, stack}}; {"floors": {timer: seconds}} where asked for; of every case {"begin": i,
+{"ready": {target, stack}}; {"calibration": …} where asked for; of every case {"begin": i,
 "backend": null} while it looks for backends, of each of these {"begin": i, "backend": …} and {"result": i,
 "measurement": …}, then {"settled": i}; {"stack": …} again, now that every library is loaded; and
 {"kernel": i, "backend": …, "name": …}. {"fatal": {code, message}} means that no case can run here.
@@ -27,6 +27,7 @@ from workers.bench.gemm.outcomes import outcome_of
 from workers.bench.gemm.untimed import without_time
 from workers.bench.operators.base import Operator
 from workers.bench.operators.stack import observed
+from workers.bench.timers.calibrate import Calibration
 
 _PR_SET_PDEATHSIG = 1
 Say = Callable[[dict[str, Any]], None]
@@ -39,7 +40,7 @@ class Device(Protocol):
 
     def target(self) -> Target: ...
     def stack(self) -> dict[str, str]: ...
-    def floors(self) -> dict[str, float]: ...
+    def calibrate(self) -> Calibration: ...
     def operators(self, case: Case) -> list[Operator]: ...
     def measure(self, case: Case, operator: Operator, how: How) -> Measurement: ...
     def kernel(self, case: Case, operator: Operator) -> str | None: ...
@@ -165,7 +166,7 @@ def main() -> int:
         return 1
 
     if order["calibrate"]:
-        say({"floors": device.floors()})
+        say({"calibration": dataclasses.asdict(device.calibrate())})
     group = Group(torch, device, how, say)
     try:
         for index, row in enumerate(order["cases"]):

@@ -15,7 +15,7 @@ from workers.bench.document import BenchError, Measurement, Target
 from workers.bench.gemm.how import How
 from workers.bench.gemm.process import MODULE, Child, Order
 from workers.bench.gemm.results import Done, Results, lost, rebuild
-from workers.bench.timers.overhead import overheads
+from workers.bench.timers.calibrate import Calibration
 
 #: for importing torch and initialising a device from a cold disk
 START_TIMEOUT_S = 300.0
@@ -87,7 +87,7 @@ class _Rounds:
         if self._how.device == "cpu":
             return
         self._follow(Order([], self._how, calibrate=True, module=self._module), set())
-        self._how = dataclasses.replace(self._how, overheads=overheads(self._results.floors))
+        self._how = dataclasses.replace(self._how, overheads=self._results.calibration.overheads)
 
     def run(self, group: list[Case], number: int) -> None:
         """A group once, by as many children as it takes; `number` of its processes came before."""
@@ -149,8 +149,8 @@ class _Rounds:
                     case {"ready": told}:
                         results.target = results.target or Target(**told["target"])
                         results.stack.update(told["stack"])
-                    case {"floors": told}:
-                        results.floors = told
+                    case {"calibration": told}:
+                        results.calibration = Calibration(**told)
                     case {"begin": index, "backend": backend}:
                         running = index, backend
                         if backend is not None:

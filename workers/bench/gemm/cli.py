@@ -144,20 +144,23 @@ def run(args: argparse.Namespace) -> Document:
 
 
 def floor_costs(results: Results) -> dict[str, float]:
-    """launch_floor_<timer>_seconds, of an empty kernel as each timer shows it, and launch_floor_seconds.
+    """launch_floor_<timer>_seconds, of an empty kernel as each timer shows it, and launch_floor_seconds;
+    overhead_<timer>_seconds, which was subtracted.
 
     That is an empty kernel's own time where CUPTI tells it: then no time of the document holds what its timer
     adds.
     """
-    floors = results.floors
+    floors = results.calibration.floors
     costs = {f"launch_floor_{name}_seconds": seconds for name, seconds in floors.items()}
+    costs |= {f"overhead_{name}_seconds": added for name, added in results.calibration.overheads.items()}
     least = next((floors[name] for name in ORDER if name in floors), None)
     return costs if least is None else {"launch_floor_seconds": least, **costs}
 
 
 def notes(results: Results) -> tuple[str, ...]:
     """What a reader must know of how it was timed."""
-    if results.floors and "cupti" not in results.floors:
+    floors = results.calibration.floors
+    if floors and "cupti" not in floors:
         return (
             "CUPTI told of no kernels here, so that the gap between two kernels, about a microsecond, is in"
             " every time by graph or by events.",

@@ -19,6 +19,7 @@ from workers.bench.gemm.how import CPU_BACKEND, How
 from workers.bench.memory import available_bytes
 from workers.bench.operators import registry
 from workers.bench.operators.base import Operator, UnsupportedError, passes
+from workers.bench.timers.calibrate import Calibration
 
 WARM_UP_S = 0.1
 #: share of this process's cores kept busy by others above which a window counts as contended
@@ -55,8 +56,8 @@ class Cpu:
     def stack(self) -> dict[str, str]:
         return {}
 
-    def floors(self) -> dict[str, float]:
-        return {}
+    def calibrate(self) -> Calibration:
+        return Calibration({}, {})
 
     def operators(self, case: Case) -> list[Operator]:
         if not isinstance(case, Gemm):

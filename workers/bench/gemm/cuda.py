@@ -73,9 +73,8 @@ class Cuda:
         """What the driver adds to the versions that packages tell."""
         return self._settings.stack
 
-    def floors(self) -> dict[str, float]:
-        """Seconds of an empty kernel by each timer."""
-        return calibrate.floors(self.torch)
+    def calibrate(self) -> calibrate.Calibration:
+        return calibrate.calibrate(self.torch)
 
     def operators(self, case: Case) -> list[Operator]:
         return [Empty()] if isinstance(case, EmptyKernel) else registry.operators(self.torch, case)
@@ -176,8 +175,8 @@ class Cuda:
         self._reading = self.source.poll()
 
     def _flush(self) -> Any:
-        """What takes the whole L2 for itself. It reads: after a fill the L2 is full of lines that are still to be
-        written, for which the next call would pay."""
+        """What takes the whole L2 for itself. It reads: after a fill, the L2 is full of lines that are still
+        to be written, for which the next call would pay."""
         torch = self.torch
         elements = sets.CACHE_MULTIPLE * self._told.L2_cache_size // 4
         scratch, least = torch.zeros(elements, device="cuda"), torch.zeros((), device="cuda")

@@ -27,8 +27,8 @@ MODULE = "workers.bench.gemm.child"
 class Order:
     """What one child is to do: `cases` but for the backends already `done` of them, by index of the case.
 
-    `calibrate` asks for the launch floors first, `names` for the names of kernels at the end. `module` is the
-    child's program.
+    `calibrate` asks for a calibration of the timers first, `names` for the names of kernels at the end.
+    `module` is the child's program.
     """
 
     cases: list[Case]

@@ -10,6 +10,7 @@ from workers.bench.cases.base import Case
 from workers.bench.document import Correctness, Measurement, Readings, Statistics, Target
 from workers.bench.gemm.pooling import pool
 from workers.bench.gemm.untimed import without_time
+from workers.bench.timers.calibrate import Calibration
 
 MAX_LOGS = 100
 #: hears of each measurement as it comes, and how many case rounds are settled
@@ -18,12 +19,12 @@ Done = Callable[[Case, Measurement, int], None]
 
 @dataclasses.dataclass(slots=True)
 class Results:
-    """`floors` are launch floors by timer; `taken` holds a measurement a process of each case and backend."""
+    """`taken` holds a measurement a process of each case and backend."""
 
     done: Done
     target: Target | None = None
     stack: dict[str, str] = dataclasses.field(default_factory=dict)
-    floors: dict[str, float] = dataclasses.field(default_factory=dict)
+    calibration: Calibration = dataclasses.field(default_factory=lambda: Calibration({}, {}))
     taken: dict[Case, dict[str | None, list[Measurement]]] = dataclasses.field(default_factory=dict)
     logs: dict[str, str] = dataclasses.field(default_factory=dict)
     settled: int = 0

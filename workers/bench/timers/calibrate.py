@@ -1,7 +1,7 @@
-"""What each timer says of an empty kernel: the launch floors, and what graph and events add to a kernel.
+"""What each timer says of kernels that do next to nothing: launch floors, and what graph and events add.
 
 Between two calls of a graph or a stream the GPU is idle for a moment, and a kernel's own time does not hold
-that gap. An empty kernel shows it: its time a call by graph or by events, less its time by CUPTI, is the
+that gap. It shows in small kernels: their time a call by graph or by events, less their time by CUPTI, is the
 timer's overhead (`overhead.py`), and is subtracted from every sample of that timer. Taken once a document, in
 a process of its own, since torch's profiler, which stands in where cupti-python is missing, slows the
 launches after it.
@@ -10,6 +10,7 @@ launches after it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +19,26 @@ from workers.bench.timers.base import CannotTimeError, Load, Timer, pace
 from workers.bench.timers.cupti import Cupti, ProfilerTrace, cupti_trace
 from workers.bench.timers.events import Events
 from workers.bench.timers.graph import Graph
+from workers.bench.timers.overhead import overheads
 
 #: of batches; the median over them settles within a few hundredths of a microsecond
 _BATCHES = 25
+#: edge of a product that takes 2 µs on an H200
+_SMALL = 128
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Calibration:
+    """Seconds by timer: `floors` of an empty kernel, by "cupti" only where a trace can be had, and then
+    `overheads` of "cuda_graph" and "cuda_events"."""
+
+    floors: dict[str, float]
+    overheads: dict[str, float]
+
+
+def calibrate(torch: Any) -> Calibration:
+    floors = _by_each(torch, empty(torch))
+    return Calibration(floors, overheads([floors, _by_each(torch, _small_product(torch))]))
 
 
 def empty(torch: Any) -> Load:
@@ -29,9 +47,14 @@ def empty(torch: Any) -> Load:
     return Load([lambda: (tiny.fill_(1.0),)])
 
 
-def floors(torch: Any) -> dict[str, float]:
-    """Seconds of an empty kernel by "cuda_graph", "cuda_events" and, where a trace can be had, "cupti"."""
-    load = empty(torch)
+def _small_product(torch: Any) -> Load:
+    """A kernel with the shared memory and the clusters of large ones, which take longer to begin."""
+    a, b, d = (torch.ones(_SMALL, _SMALL, dtype=torch.bfloat16, device="cuda") for _ in range(3))
+    return Load([lambda: (torch.mm(a, b, out=d),)])
+
+
+def _by_each(torch: Any, load: Load) -> dict[str, float]:
+    """Median seconds a call by every timer that can be had."""
     roughly = pace(torch, load)
     makers: dict[str, list[Callable[[], Timer]]] = {
         "cuda_graph": [lambda: Graph(torch, load, roughly, 0.0)],

@@ -1,8 +1,8 @@
-"""The timers by name, and what they add to a kernel, from the launch floors. Pure."""
+"""The timers by name, and what they add to a kernel, from times of small kernels. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from workers.bench.document import Timer
 
@@ -10,8 +10,17 @@ from workers.bench.document import Timer
 ORDER: tuple[Timer, ...] = ("cupti", "cuda_graph", "cuda_events")
 
 
-def overheads(floors: Mapping[str, float]) -> dict[str, float]:
-    """Seconds by timer: an empty kernel's time by it, less that by CUPTI; nothing where that is unknown."""
-    if "cupti" not in floors:
+def overheads(kernels: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Seconds by timer that it adds to a kernel: its time of each small kernel, less that by CUPTI.
+
+    The gap between two kernels depends on them a little; taken is the middle between the least and the
+    largest. Nothing where the time of a kernel by CUPTI is unknown.
+    """
+    if not kernels or not all("cupti" in times for times in kernels):
         return {}
-    return {name: floor - floors["cupti"] for name, floor in floors.items() if name != "cupti"}
+    added = {
+        name: [times[name] - times["cupti"] for times in kernels if name in times]
+        for name in ORDER
+        if name != "cupti"
+    }
+    return {name: (min(each) + max(each)) / 2 for name, each in added.items() if each}

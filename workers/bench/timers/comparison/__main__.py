@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from workers.bench.timers.comparison import table
-from workers.bench.timers.overhead import overheads
 
 ROOT = Path(__file__).resolve().parents[4]
 PROCESSES, KERNELS = 10, 100
@@ -32,15 +31,15 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="the table")
     args = parser.parse_args(argv)
-    told: dict[str, Any] = {"gpu": "", "floors": [], "processes": []}
+    told: dict[str, Any] = {"gpu": "", "calibrations": [], "processes": []}
     if args.out and args.out.exists():
         told = json.loads(args.out.read_text())
     processes: list[dict[str, Any]] = told["processes"]
     while len(processes) < args.processes:
         calibrated = child({"calibrate": True})
-        processes.append(child({"overheads": overheads(calibrated["floors"]), "kernels": args.kernels}))
+        processes.append(child({"overheads": calibrated["overheads"], "kernels": args.kernels}))
         told["gpu"] = calibrated["gpu"]
-        told["floors"].append(calibrated["floors"])
+        told["calibrations"].append(calibrated)
         told["rows"] = [dataclasses.asdict(row) for row in table.rows(processes)]
         if args.out:  # after each process: what was measured shall not be lost
             args.out.write_text(json.dumps(told, indent=1))

@@ -1,10 +1,12 @@
 """One fresh process: every kernel by every timer. Reads {"overheads"} or {"calibrate"} on stdin. Needs torch.
 
-Writes {"floors"} when asked to calibrate, else {kernel: {timer: {"seconds", "clock_mhz"} or {"error"}}}.
+Writes {"floors", "overheads", "gpu"} when asked to calibrate, else {kernel: {timer: {"seconds", "clock_mhz"}
+or {"error"}}}.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import statistics
@@ -62,7 +64,7 @@ def main() -> int:
     torch.set_grad_enabled(False)
     device = Cuda(torch, None)
     if order.get("calibrate"):
-        told: dict[str, Any] = {"floors": device.floors(), "gpu": torch.cuda.get_device_name()}
+        told: dict[str, Any] = dataclasses.asdict(device.calibrate()) | {"gpu": torch.cuda.get_device_name()}
     else:
         told = measured(torch, device.source, order["overheads"], order["kernels"])
     channel.write(json.dumps(told))
