@@ -20,6 +20,8 @@ from benchapp.runs.models import Attempt, Document, Job, Measurement, Run, State
 from benchapp.runs.ranking import ranked
 from benchapp.runs.signals import why_runs_wait
 from benchapp.runs.states import ACTIVE, FINAL
+from workers.bench.cases.parse import from_params
+from workers.bench.document import BenchError
 
 RUNS_A_PAGE = 50
 #: Runs that tell how long another one usually takes: the newest.
@@ -256,7 +258,22 @@ def fastest(document: Document) -> Measurement | None:
 
 
 def rate(measurement: Measurement) -> float | None:
-    """FLOP/s of the median; None where nothing was measured."""
-    if not measurement.median or measurement.flops is None:
+    """FLOP/s of the median; None where nothing was measured, or no peak is stated for such work."""
+    case = measurement.series.case
+    if not measurement.median or not measurement.flops or not _is_rated(case.kind, case.params):
         return None
     return measurement.flops / measurement.median
+
+
+def _is_rated(kind: str, params: Mapping[str, Any]) -> bool:
+    try:
+        return from_params(kind, params, kind).work.rate is not None
+    except BenchError:
+        return True
+
+
+def traffic(measurement: Measurement) -> float | None:
+    """GB/s of compulsory traffic by the median; None where it is not known."""
+    if not measurement.median or not measurement.bytes:
+        return None
+    return measurement.bytes / measurement.median / 1e9

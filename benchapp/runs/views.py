@@ -103,7 +103,7 @@ def _detail(
         "documents": documents,
         "accepted": accepted,
         "results": results,
-        "rated": [(row, queries.rate(row)) for row in results.rows],
+        "rated": [(row, queries.rate(row), queries.traffic(row)) for row in results.rows],
         "command": queries.repeat_command(accepted),
         "again": again.of_run(run),
         "asked_of": queues.describe(run.queue),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from benchapp.trends.utilisation import METRICS, value, work_of
 
 #: More lines than this cannot be told apart.
 MAX_LINES = 6
+#: Sizes that an axis names.
+MAX_TICKS = 25
 #: Marks in place of a value: what the legend says, colour role, point style.
 MARKS = {
     "failed": ("▲ failed", "failed", "triangle"),
@@ -33,11 +36,23 @@ def batch_chart(points: Sequence[Point], metric: str) -> dict[str, Any]:
         if first is not None and sizes:
             series += _roofline(first, metric, sizes)
     x: dict[str, Any] = {
-        "title": size_title(points[0].kind) if points else "", "type": "logarithmic", "ticks": sizes,
+        "title": size_title(points[0].kind) if points else "", "type": "logarithmic", "ticks": ticks(sizes),
     }  # fmt: skip
     if sizes:
         x |= {"min": sizes[0] / 1.2, "max": sizes[-1] * 1.2}
     return _chart(x, metric, series, points, lambda point: point.size)
+
+
+def ticks(sizes: Sequence[int]) -> list[int]:
+    """The sizes that an axis can name without overlap; powers of two before their neighbours."""
+    if not sizes:
+        return []
+    apart = math.log(sizes[-1] / sizes[0]) / MAX_TICKS
+    kept: list[int] = []
+    for size in sorted(sizes, key=lambda size: (size & (size - 1) != 0, size)):
+        if all(abs(math.log(size / other)) > apart for other in kept):
+            kept.append(size)
+    return sorted(kept)
 
 
 def version_chart(points: Sequence[Point], metric: str, component: str) -> dict[str, Any]:
@@ -67,9 +82,12 @@ def time_chart(points: Sequence[Point], metric: str) -> dict[str, Any]:
 
 
 def spread(sizes: Sequence[int], most: int = MAX_LINES) -> list[int]:
-    """At most so many of them, the ends among them, evenly by rank."""
+    """At most so many of them, evenly by rank with the ends; powers of two where there are enough."""
     if len(sizes) <= most:
         return list(sizes)
+    powers = [size for size in sizes if size & (size - 1) == 0]
+    if len(powers) >= most:
+        sizes = powers
     if most < 2:
         return [sizes[len(sizes) // 2]]
     return [sizes[round(index * (len(sizes) - 1) / (most - 1))] for index in range(most)]

@@ -212,7 +212,7 @@ def _point(
     return Point(
         kind=found.kind,
         size=series["case__size"],
-        name=", ".join(f"{name} {value}".replace("_", " ") for name, value in sorted(params.items()) if name != "dtype"),
+        name=_name(params),
         dtype=series["case__dtype"],
         backend=series["backend"],
         configuration=configurations[row["series_id"]],
@@ -241,6 +241,12 @@ def _point(
         origin=document["origin"],
         again=again.of_point(components, found.target.key, found.kind, params),
     )
+
+
+def _name(params: Mapping[str, Any]) -> str:
+    """What names a case that has no size: "timer cupti"."""
+    said = (f"{name} {value}".replace("_", " ") for name, value in sorted(params.items()) if name != "dtype")
+    return ", ".join(said)
 
 
 def _triple(row: Mapping[str, Any], prefix: str) -> Triple:

@@ -20,7 +20,10 @@ def headline(points: Sequence[Point]) -> str:
     what = line[0].dtype or kind_name(line[0].kind)
     shares = [point.at("roofline") for point in ends]
     if all(shares):
-        said = [f"{percent((share or 0) / 100)} at {p.where}" for share, p in zip(shares, ends, strict=True)]
+        said = [
+            f"{percent((share or 0) / 100)}{' (L2-warm)' if p.above_roofline else ''} at {p.where}"
+            for share, p in zip(shares, ends, strict=True)
+        ]
         return f"{what} reaches {' and '.join(said)} of what the hardware allows for this shape."
     said = [f"{si_time(p.median)}{_rate(p)} at {p.where}" for p in ends]
     return f"{what} takes {' and '.join(said)}."
@@ -95,7 +98,7 @@ def how(points: Sequence[Point]) -> str:
     timed = [point for point in points if point.n]
     if not timed:
         return ""
-    timers = " and ".join(sorted({point.timer for point in timed if point.timer})) or "an unknown timer"
+    timers = " and ".join(sorted({point.timer for point in timed if point.timer})) or "unknown"
     policies = " and ".join(sorted({point.l2_policy for point in timed if point.l2_policy})) or "unknown"
     fewest, most = min(point.n for point in timed), max(point.n for point in timed)
     samples = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"

@@ -19,7 +19,7 @@ from benchapp.runs.ranking import RANKED_OUTCOMES
 from benchapp.runs.states import ACTIVE, FINAL
 from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING
-from benchapp.tiles.models import Verdict
+from benchapp.tiles.models import Evidence, Verdict
 from benchapp.tiles.queries import FIRST_ARCH, FIRST_INPUTS
 from benchapp.trends import utilisation
 
@@ -146,6 +146,8 @@ class Fit:
     tried: int
     #: the release's other input types: (inputs, fit, total)
     others: list[tuple[str, int, int]]
+    #: all that is known of it came with Tilewatch
+    recorded: bool
 
 
 def newest_fit() -> Fit | None:
@@ -173,7 +175,9 @@ def newest_fit() -> Fit | None:
         key=lambda row: (row[0] != FIRST_INPUTS, -row[2], row[0]),
     )
     inputs, fit, total = counts[0]
-    return Fit(arch, version, inputs, fit, total, max(at), len(tried[inputs]), counts[1:])
+    own = Evidence.objects.filter(tile__family=families.FIRST, tile__arch=arch, release__version=version)
+    recorded = not own.exclude(document__origin=Document.Origin.RECORDED).exists()
+    return Fit(arch, version, inputs, fit, total, max(at), len(tried[inputs]), counts[1:], recorded)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.conftest import PHONE, overflow
+from tests.trends.cases import put, timed
 from tests.trends.gemms import CPU, gemm, store
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,3 +63,25 @@ def test_a_phone_shows_chart_and_table_without_sideways_scrolling(open_page, swe
     page = open_page("/trends/", viewport=PHONE, color_scheme=scheme)
     page.wait_for_function("() => Chart.getChart(document.querySelector('canvas'))")
     assert overflow(page) <= 0
+
+
+def test_the_roofline_plot_switches_its_peak_and_leads_to_the_coverage(open_page):
+    put(
+        timed("16x4096x6144:nvfp4", 20e-6, flags=("throttled",)),
+        timed("32x4096x6144:nvfp4", 20e-6, flags=("borrowed", "imported")),
+    )
+    page = open_page("/trends/?view=roofline")
+    page.wait_for_function("() => Chart.getChart(document.querySelector('canvas'))")
+    points, roof = page.evaluate(
+        "Chart.getChart(document.querySelector('canvas')).data.datasets.map((d) => ("
+        "{line: d.showLine !== false, ground: d.pointBackgroundColor, ring: d.pointBorderWidth}))"
+    )
+    assert roof["line"] and not points["line"]
+    assert points["ring"] == [3, 1.6] and points["ground"][0] != points["ground"][1]
+    page.get_by_role("link", name="2:4 sparse peak").click()
+    page.wait_for_url("**/trends/?view=roofline&metric=sparse")
+    page.wait_for_function("() => Chart.getChart(document.querySelector('canvas'))")
+    assert [each["label"] for each in datasets(page)][-1] == "fp4 2:4 sparse 4,030 TFLOP/s"
+    page.locator("select[name=view]").select_option("coverage")
+    page.wait_for_url("**/trends/?view=coverage*")
+    assert page.locator(".coverage .tag.survived").inner_text() == "● 2"

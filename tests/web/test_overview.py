@@ -51,6 +51,16 @@ def test_the_first_jobs_are_shown_in_motion(client):
     assert 'hx-trigger="every 2s"' in html
 
 
+def test_a_fit_that_came_with_tilewatch_is_labelled(client):
+    labelled = '<span class="tag recorded">recorded</span> found'
+    survey_0_6_3 = survey("0.6.3", "4.2.1", findings_of(IN_0_6_3))
+    row, _ = actions.receive(survey_0_6_3.dumps().encode(), origin=Document.Origin.RECORDED)
+    ingest(row.pk)
+    assert labelled in page(client)
+    store(dataclasses.replace(survey_0_6_3, producer="another"))
+    assert labelled not in page(client)
+
+
 def test_an_idle_overview_polls_slowly(client):
     assert 'hx-trigger="every 15s"' in page(client)
 
