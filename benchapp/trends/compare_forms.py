@@ -16,6 +16,7 @@ from benchapp.trends.compare_pairs import Narrow
 from benchapp.trends.compare_queries import ORDERS, VERDICTS
 from benchapp.trends.compare_sides import Held
 from benchapp.web.filters import FilterForm
+from workers.bench.models import TENSOR_PARALLEL, model, models, projections
 
 MAX_SIZES = 50
 MAX_PAGE = 10_000
@@ -50,6 +51,11 @@ class CompareForm(FilterForm):
             attrs={"placeholder": "all", "size": 12, "list": "shapes", "autocomplete": "off"}
         ),
     )
+    model = forms.ChoiceField(
+        label="Shapes of",
+        required=False,
+        choices=[("", "any model"), *((each.name, each.name) for each in models())],
+    )
     m = forms.CharField(
         label="M",
         required=False,
@@ -76,6 +82,7 @@ class CompareForm(FilterForm):
 
     def __init__(self, data: Mapping[str, Any], *, held: Sequence[Held]) -> None:
         super().__init__(data)
+        self._labels: dict[str, dict[str, str]] = {}
         places = sides.places(held)
         here = self._place("on_a", held, places, next(iter(places), ""))
         there = self._place("on_b", held, places, self.fields["on_a"].initial)
@@ -105,6 +112,8 @@ class CompareForm(FilterForm):
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices
         field.initial = first
+        flat = [each for value in choices for each in (value[1] if isinstance(value[1], list) else [value])]
+        self._labels[name] = dict(flat)
 
     @classmethod
     def read(cls, query: QueryDict, **options: Any) -> Self:
@@ -117,6 +126,10 @@ class CompareForm(FilterForm):
         said = super()._parameters()
         pinned = {name: [str(self.values[name])] for name in PINNED if self.values[name]}
         return {name: each for name in self.fields if (each := (pinned | said).get(name))}
+
+    def label(self, name: str) -> str:
+        """What a place or a side is called in its list."""
+        return self._labels[name].get(self.values[name], str(self.values[name]))
 
     def offer(self, offers: Mapping[str, Sequence[str]]) -> None:
         """Fill the filters whose choices are known only once the pairs are."""
@@ -159,11 +172,11 @@ class CompareForm(FilterForm):
         kind, dtype, shape, backend = (
             self.values[name] or "" for name in ("kind", "dtype", "shape", "backend")
         )
-        return Narrow(kind, dtype, shape, sizes, backend)
+        return Narrow(kind, dtype, shape, shapes_of(self.values["model"] or ""), sizes, backend)
 
     @property
     def filter_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in ("pair", "kind", "dtype", "shape", "m", "backend", "sort")]
+        return [self[name] for name in ("pair", "kind", "dtype", "shape", "model", "m", "backend", "sort")]
 
     @property
     def narrowing_fields(self) -> list[forms.BoundField]:
@@ -175,6 +188,14 @@ class CompareForm(FilterForm):
 
     def order(self) -> str:
         return self.values["sort"] if self.values["sort"] in ORDERS else "effect"
+
+
+def shapes_of(name: str) -> tuple[str, ...]:
+    """N×K of a model's products, of one GPU and of each of the eight of a host, as the catalog has shapes."""
+    if not name:
+        return ()
+    products = (each for tp in TENSOR_PARALLEL for each in projections(model(name), tp))
+    return tuple(dict.fromkeys(f"{each.n}x{each.k}" for each in products))
 
 
 def _across(here: Sequence[Held], there: Sequence[Held]) -> tuple[str, str]:

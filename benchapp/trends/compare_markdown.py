@@ -33,7 +33,7 @@ def markdown(
     for verdict, rows in top.items():
         if rows:
             lines += [
-                f"Of {whole.counts[verdict]:,} {verdict}, the first {len(rows)}:",
+                f"{verdict.capitalize()}, {len(rows)} of {whole.counts[verdict]:,}:",
                 "",
                 *_table(rows),
                 "",

@@ -120,6 +120,7 @@ class Narrow:
     kind: str = ""
     dtype: str = ""
     shape: str = ""
+    shapes: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
     backend: str = ""
 
@@ -158,9 +159,10 @@ def pairs(before: Side, after: Side, narrow: Narrow, *, by_backend: bool) -> Non
         if value := getattr(narrow, name):
             values[name] = value
             where.append(f"{table}.{name} = %({name})s")
-    if narrow.sizes:
-        values["sizes"] = list(narrow.sizes)
-        where.append("catalog_case.size = ANY(%(sizes)s)")
+    for name, column in (("shapes", "shape"), ("sizes", "size")):
+        if several := getattr(narrow, name):
+            values[name] = list(several)
+            where.append(f"catalog_case.{column} = ANY(%({name})s)")
     pair = _pair("SELECT * FROM measurement WHERE is_new = {is_new}", "AND old.backend = new.backend")
     if not by_backend:
         wrong = _pair(_WRONG, "AND old.backend = new.backend")

@@ -19,7 +19,7 @@ from benchapp.runs import again
 from benchapp.runs.models import Document
 from benchapp.trends.compare_sides import Held, Side, stacks_of
 from benchapp.trends.compare_stats import Ratio
-from benchapp.trends.queries import TIMERS
+from benchapp.trends.points import TIMERS
 from benchapp.trends.utilisation import ceiling, value
 from workers.bench.backends import library_of
 
@@ -120,22 +120,24 @@ class Row:
 def side(
     choice: str,
     here: Sequence[Held],
-    name: str,
     *,
+    place: str,
+    name: str,
     since: dt.date | None = None,
     until: dt.date | None = None,
     only: tuple[str, int] | None = None,
 ) -> Side:
-    """The side that a choice means among what is held at a place. `until` is its last day, in UTC."""
+    """The side that a choice means among what is held `here`, in words `name` at `place`. `until` is its
+    last day, in UTC."""
     stacks = stacks_of(choice, here)
-    targets = {each.target.pk: each.target for each in here}
+    targets = {each.target.pk for each in here}
     documents = Document.objects.filter(
         state=Document.State.ACCEPTED, kind="gemm", target__in=targets, stack__in=stacks
     )
     if only:
         documents = documents.filter(**{"run_id" if only[0] == "run" else "pk": only[1]})
     return Side(
-        target=next(iter(targets.values())),
+        place=place,
         name=name,
         stacks=tuple(stacks),
         documents=tuple(documents.order_by("pk").values_list("pk", flat=True)),

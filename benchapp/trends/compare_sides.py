@@ -37,7 +37,8 @@ class Held:
 class Side:
     """One side of a comparison; `documents` are all that it may take measurements from."""
 
-    target: Target
+    #: the GPU, or all of a model, in words
+    place: str
     #: "vllm 0.19.0", or the name of a whole stack
     name: str
     stacks: tuple[Stack, ...]
@@ -46,10 +47,6 @@ class Side:
     until: dt.datetime | None = None
     #: a run or document that it is narrowed to, in words
     only: str = ""
-
-    @property
-    def stack_ids(self) -> set[int]:
-        return {stack.pk for stack in self.stacks}
 
     @property
     def window(self) -> str:
@@ -61,7 +58,7 @@ class Side:
 
     def __str__(self) -> str:
         narrowed = ", ".join(part for part in (self.only, self.window) if part)
-        return f"{self.name} on {self.target}" + (f" ({narrowed})" if narrowed else "")
+        return f"{self.name} on {self.place}" + (f" ({narrowed})" if narrowed else "")
 
 
 def held() -> list[Held]:

@@ -66,14 +66,12 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def _side(form: CompareForm, which: str, held: list[sides.Held]) -> Side:
-    here = sides.at(form.values[f"on_{which}"], held)
-    choice = form.values[which]
-    field = form.fields[which]
-    labels = {value: label for _, group in field.choices for value, label in group}  # type: ignore[attr-defined]
+    on, choice = form.values[f"on_{which}"], form.values[which]
     return queries.side(
         choice,
-        here,
-        labels.get(choice, choice),
+        sides.at(on, held),
+        place=form.label(f"on_{which}"),
+        name=form.label(which),
         since=form.values[f"since_{which}"],
         until=form.values[f"until_{which}"],
         only=form.only(which),

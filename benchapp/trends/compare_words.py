@@ -63,14 +63,14 @@ def about_host(counts: Mapping[str, int]) -> str:
 
 def apart(before: Side, after: Side) -> str:
     """What the two sides share and where they differ, in a phrase: "vllm 0.19.0 → 0.24.0 on X"."""
-    if before.target.pk == after.target.pk:
+    if before.place == after.place:
         old, new = before.name, after.name
         component, _, version = new.partition(" ")
         if version and old.startswith(component + " "):
             new = version
-        return f"{old} → {new} on {before.target}"
+        return f"{old} → {new} on {before.place}"
     if before.name == after.name:
-        return f"{before.name} on {before.target} → {after.target}"
+        return f"{before.name} on {before.place} → {after.place}"
     return f"{before} → {after}"
 
 

@@ -72,8 +72,10 @@ def rows(page):
 
 
 def judged(client, **query):
-    """The same over all classes."""
-    found: dict[int, tuple[str, str]] = {}
-    for verdict in ("better", "worse", "same", "uncertain", "missing", "incorrect"):
-        found |= rows(compare(client, show=verdict, **query))
+    """The same over all classes that hold any."""
+    page = compare(client, **query)
+    found = rows(page)
+    for verdict, number in page.context["whole"].counts.items():
+        if number and verdict != page.context["show"]:
+            found |= rows(compare(client, show=verdict, **query))
     return found

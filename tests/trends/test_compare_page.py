@@ -223,11 +223,12 @@ def test_a_window_of_time_is_a_side(client):
 
 
 def test_filters_and_sorting(client):
-    keep(OLD, timed(1, 1e-5), timed(2, 1e-2), timed(4, 1e-3, n=512), timed(8, 1e-3, dtype="fp8"))
-    keep(NEW, timed(1, 3e-5), timed(2, 2e-2), timed(4, 2e-3, n=512), timed(8, 2e-3, dtype="fp8"))
+    keep(OLD, timed(1, 1e-5), timed(2, 1e-2), timed(4, 1e-3, n=640), timed(8, 1e-3, dtype="fp8"))
+    keep(NEW, timed(1, 3e-5), timed(2, 2e-2), timed(4, 2e-3, n=640), timed(8, 2e-3, dtype="fp8"))
     assert next(iter(rows(compare(client)))) == 1 and next(iter(rows(compare(client, sort="time")))) == 2
-    assert set(rows(compare(client, shape="512 × 7168"))) == {4}
+    assert set(rows(compare(client, shape="640 × 7168"))) == {4}
     assert set(rows(compare(client, dtype="fp8"))) == {8}
+    assert set(rows(compare(client, model="DeepSeek-V3"))) == {1, 2, 8}  # FC1: 4096 × 7168
     assert set(rows(compare(client, m="2, 1", kind="gemm"))) == {1, 2}
     assert "No pair of this selection is worse" in compare(client, backend="none").content.decode()
 
