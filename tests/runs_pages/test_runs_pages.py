@@ -134,7 +134,7 @@ def test_a_document_comes_back_byte_for_byte(client):
 
 def test_a_queued_run_tells_its_turn():
     first, second = queued_survey("0.6.1"), queued_survey("0.6.2")
-    assert queries.why_it_waits(first).startswith("Next in queue build; a free worker")
+    assert queries.why_it_waits(first).startswith("Next in queue build; a worker that is free")
     assert queries.why_it_waits(second) == "Number 2 in queue build."
     Run.objects.filter(pk=first.pk).update(state=State.RUNNING)
     assert queries.why_it_waits(second) == "Next in queue build, which is busy."
