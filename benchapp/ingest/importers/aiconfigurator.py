@@ -24,6 +24,7 @@ from benchapp.ingest.importers.base import (
     printable,
     read_file,
     sha256,
+    shown_path,
 )
 
 #: A table's files together must stay below what a document may have.
@@ -42,13 +43,13 @@ def find(path: Path) -> list[Path]:
 
     A borrowed table is named as if it were there: `<version>/<table>.parquet`. Links are not followed.
     """
+    if not path.exists():
+        raise ImportFault("no such file or directory")
     if not path.is_dir():
-        if path.name == REUSE:
-            return _borrowed(path)
-        return [path]
+        return _borrowed(path) if path.name == REUSE else [path]
     found: list[Path] = []
     seen = 0
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in os.walk(path, onerror=_unreadable):
         seen += len(folders) + len(names)
         if seen > MAX_ENTRIES:
             raise ImportFault(
@@ -62,7 +63,11 @@ def find(path: Path) -> list[Path]:
             found += _borrowed(here / REUSE)
     if not found:
         raise ImportFault(f"holds no {SUFFIX} file and no {REUSE} within {DEPTH} folders")
-    return sorted(found, key=_order)
+    return sorted(set(found), key=_order)
+
+
+def _unreadable(error: OSError) -> None:
+    raise ImportFault(f"{shown_path(error.filename or '')}: {error.strerror}")
 
 
 def _order(path: Path) -> tuple[Any, ...]:
@@ -86,6 +91,10 @@ def read(path: Path, claims: Claims) -> Table:
     """One table, whose numbers lie there or in the folder of the version that they are borrowed from."""
     if path.name == REUSE:
         _reuse(_yaml(path)[0])
+    if claims.stack or claims.inputs or claims.output:
+        raise ImportFault(
+            "names its versions and formats itself: --stack, --inputs and --output are not for it"
+        )
     table, version = path.name.removesuffix(SUFFIX), path.absolute().parent.name
     if path.suffix != SUFFIX or table not in rows.TABLES:
         raise ImportFault(f"is none of the tables that are read: {', '.join(rows.TABLES)}, each {SUFFIX}")

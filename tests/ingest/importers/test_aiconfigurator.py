@@ -290,6 +290,9 @@ def test_what_is_no_table_at_all_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     path = gemm(tmp_path, {})
     whole = path.read_bytes()
     assert fault(tmp_path / "gemm_perf.parquet") == "No such file or directory"
+    with pytest.raises(ImportFault, match="no such file or directory"):
+        find(tmp_path / "nowhere")
+    assert fault(path, stack={"vllm": "1"}).startswith("names its versions and formats itself")
     for body in (b"PAR1", b"no parquet", whole[:-9], whole[:200] + whole[260:], b"PK\x03\x04"):
         path.write_bytes(body)
         assert fault(path) == "is no parquet file, or not a whole one"
