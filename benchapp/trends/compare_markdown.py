@@ -67,8 +67,12 @@ def _table(rows: Sequence[Row]) -> list[str]:
 
 
 def _time(half: Half | None) -> str:
-    if half is None or half.seconds is None:
+    if half is None:
         return NONE
+    if half.outcome not in ("ok", "unverified") or half.seconds is None:
+        return plain(f"{half.outcome.replace('_', ' ')} {half.backend}")
+    if "impossible" in half.flags:
+        return plain(f"impossible {half.backend}")
     within = f" ({si_time(half.low)} to {si_time(half.high)})" if half.low is not None else ""
     return plain(f"{si_time(half.seconds)}{within} {half.backend}")
 

@@ -20,7 +20,7 @@ from benchapp.runs.models import Document
 from benchapp.trends.compare_sides import Held, Side, stacks_of
 from benchapp.trends.compare_stats import Ratio
 from benchapp.trends.points import TIMERS
-from benchapp.trends.utilisation import ceiling, value
+from benchapp.trends.utilisation import UNRATED, ceiling_at, value, work_of
 from workers.bench.backends import library_of
 
 #: The classes of a pair, in the order in which they are counted.
@@ -285,10 +285,9 @@ def _row(row: Sequence[Any], detail: Mapping[int, dict[str, Any]]) -> Row:
 
 
 def _half(row: Mapping[str, Any], low: float | None, high: float | None) -> Half:
-    target, run, document = row["target"], row["run_id"], row["document_id"]
+    run, document = row["run_id"], row["document_id"]
     wrong = row["outcome"] not in ("ok", "unverified") or "impossible" in row["flags"]
-    limit = ceiling(target, row["dtype"])
-    share = None if wrong else value("roofline", row["median"], row["flops"], row["bytes"], limit)
+    share = None if wrong else _of_roofline(row)
     return Half(
         backend=row["backend"],
         library=library_of(row["backend"]) or "",
@@ -307,6 +306,18 @@ def _half(row: Mapping[str, Any], low: float | None, high: float | None) -> Half
         source=f"run {run}" if run else f"document {document}",
         again=_again(row),
     )
+
+
+def _of_roofline(row: Mapping[str, Any]) -> float | None:
+    """Share of the roofline in percent, as the trends page has it; None where no ceiling is known."""
+    work = work_of(row["kind"], json.loads(row["params"]))
+    rated = row["kind"] not in UNRATED if work is None else work.rate is not None
+    if work is None and rated:
+        return None
+    limit = ceiling_at(row["target"], work.rate if work else None)
+    flops = row["flops"] if row["flops"] is not None else work.flops if work else None
+    moved = row["bytes"] if row["bytes"] is not None else work.bytes if work else None
+    return value("roofline", row["median"], flops if rated else None, moved or None, limit)
 
 
 def _again(row: Mapping[str, Any]) -> str:

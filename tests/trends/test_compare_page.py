@@ -131,6 +131,10 @@ def test_a_wrong_result_is_never_a_speed(client):
         2: ("incorrect", "was incorrect and is right now"),
         256: ("incorrect", "became impossible"),
     }
+    text = compare(client, format="md").content.decode()
+    assert (
+        "| incorrect torch.mm |" in text and "| impossible torch.mm |" in text and "100\u00a0µs" not in text
+    )
 
 
 def test_the_best_backend_never_hides_a_wrong_one(client):
