@@ -9,6 +9,7 @@ from workers.bench.gemm.sets import DoesNotFitError
 from workers.bench.operators.asking import refuses
 from workers.bench.operators.base import UnsupportedError
 from workers.bench.operators.no_jit import BuildNeededError
+from workers.bench.timers.base import CannotTimeError
 
 #: of FlashInfer and torch, where a compiler was called for after all
 _BUILD_WORDS = ("ninja build failed", "could not find nvcc", "jit compilation is disabled")
@@ -21,7 +22,7 @@ def outcome_of(torch: Any, error: BaseException) -> tuple[Outcome, str]:
     """The outcome of a case that raised `error`, and the error in one line of at most 500 characters."""
     text = " ".join(str(error).split())[:500] or f"{type(error).__name__}, without a word."
     lowered = text.lower()
-    if isinstance(error, UnsupportedError):
+    if isinstance(error, (UnsupportedError, CannotTimeError)):
         return "unsupported", text
     if isinstance(error, BuildNeededError) or any(words in lowered for words in _BUILD_WORDS):
         return "build_failed", text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workers.bench.timers.base import head_start
+from workers.bench.timers.base import CannotTimeError, head_start
 
 
 class Between:
@@ -24,3 +24,12 @@ class Between:
         poll()  # while the GPU works
         self._end.synchronize()
         return float(self._start.elapsed_time(self._end)) / 1e3
+
+
+def less_overhead(seconds: float, overhead_s: float) -> float:
+    """A call's own time. Raises CannotTimeError where nothing is left of it."""
+    if seconds <= overhead_s:
+        raise CannotTimeError(
+            f"A call took {seconds * 1e6:.2f} µs, no more than the {overhead_s * 1e6:.2f} µs timing adds."
+        )
+    return seconds - overhead_s

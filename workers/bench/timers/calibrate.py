@@ -1,4 +1,4 @@
-"""What each timer says of kernels that do next to nothing: launch floors, and what graph and events add.
+"""What each timer says of small kernels: the launch floors, and what graph and events add.
 
 Between two calls of a graph or a stream the GPU is idle for a moment, and a kernel's own time does not hold
 that gap. It shows in small kernels: their time a call by graph or by events, less their time by CUPTI, is the
@@ -23,8 +23,8 @@ from workers.bench.timers.overhead import overheads
 
 #: of batches; the median over them settles within a few hundredths of a microsecond
 _BATCHES = 25
-#: edge of a product that takes 2 µs on an H200
-_SMALL = 128
+#: of a product that takes 6 µs on an H200
+_EDGE = 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Calibration:
 
 
 def calibrate(torch: Any) -> Calibration:
-    floors = _by_each(torch, empty(torch))
-    return Calibration(floors, overheads([floors, _by_each(torch, _small_product(torch))]))
+    small = [_by_each(torch, load) for load in (_scaling(torch), _product(torch))]
+    return Calibration(_by_each(torch, empty(torch)), overheads(small))
 
 
 def empty(torch: Any) -> Load:
@@ -47,9 +47,16 @@ def empty(torch: Any) -> Load:
     return Load([lambda: (tiny.fill_(1.0),)])
 
 
-def _small_product(torch: Any) -> Load:
-    """A kernel with the shared memory and the clusters of large ones, which take longer to begin."""
-    a, b, d = (torch.ones(_SMALL, _SMALL, dtype=torch.bfloat16, device="cuda") for _ in range(3))
+def _scaling(torch: Any) -> Load:
+    """A plain kernel of some microseconds; empty ones overlap with one another."""
+    x, y = (torch.ones(64, 7168, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    w = torch.ones(7168, dtype=torch.bfloat16, device="cuda")
+    return Load([lambda: (torch.mul(x, w, out=y),)])
+
+
+def _product(torch: Any) -> Load:
+    """A kernel with much shared memory and clusters, which takes longer to begin."""
+    a, b, d = (torch.ones(_EDGE, _EDGE, dtype=torch.bfloat16, device="cuda") for _ in range(3))
     return Load([lambda: (torch.mm(a, b, out=d),)])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from workers.bench.document import Timer as TimerName
 from workers.bench.timers.base import HEAD_START_MOST_S, CannotTimeError, Load, Outputs, Pace, whole_turns
-from workers.bench.timers.between import Between
+from workers.bench.timers.between import Between, less_overhead
 
 REPLAY_S = 4e-3
 #: of launches waiting in a stream; beyond about a thousand the driver makes the host wait
@@ -42,7 +42,7 @@ class Events:
         spent = self._between.seconds(self._calls, poll)
         if self._load.flush is not None:
             spent -= self._between.seconds(self._flushes, poll)
-        return [max(0.0, spent / self.calls - self._overhead_s)]
+        return [less_overhead(spent / self.calls, self._overhead_s)]
 
     def _calls(self) -> None:
         for turn in range(self.calls):

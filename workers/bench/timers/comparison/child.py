@@ -21,12 +21,12 @@ from workers.bench.gemm import nvidia
 from workers.bench.gemm.child import own_channel
 from workers.bench.gemm.cuda import Cuda
 from workers.bench.timers import base, choose
-from workers.bench.timers.base import Load, Timer
+from workers.bench.timers.base import CannotTimeError, Load, Timer
 from workers.bench.timers.comparison import table
 from workers.bench.timers.comparison.kernels import KERNELS, Kernel, load_of, sets_of
-from workers.bench.timers.cupti import Cupti, ProfilerTrace
+from workers.bench.timers.cupti import Cupti, ProfilerTrace, Trace, cupti_trace
 
-WARM_UP_S, WINDOW_S = 0.2, 0.15
+WARM_UP_S, WINDOW_S = 0.1, 0.08
 Way = Callable[[], float]
 
 
@@ -77,9 +77,8 @@ def measured(
 ) -> dict[str, dict[str, Any]]:
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     found: dict[str, dict[str, Any]] = {kernel.name: {} for kernel in KERNELS[:count]}
-    # Who attaches CUPTI comes after those who do not; ours before FlashInfer, which lets go of it for the
-    # whole process when it is done; and torch's profiler last: it slows launches for good.
-    for ways in (_plain, _traced, _traced_by_flashinfer, _profiled):
+    # Who attaches CUPTI comes after those who do not.
+    for ways in (_plain, _traced):
         for kernel in KERNELS[:count]:
             sets = sets_of(torch, kernel, l2)
             load = load_of(torch, kernel, sets)
@@ -110,20 +109,14 @@ def _plain(
 def _traced(
     torch: Any, kernel: Kernel, sets: list[tuple[Any, ...]], load: Load, overheads: dict[str, float]
 ) -> Iterator[tuple[str, Way]]:
+    """Kernel time: by cupti-python, or by torch's profiler where that is not there."""
     pace = base.pace(torch, load)
-    yield table.CUPTI, lambda: _ours(choose.make(torch, "cupti", load, pace, overheads))
-
-
-def _traced_by_flashinfer(
-    torch: Any, kernel: Kernel, sets: list[tuple[Any, ...]], load: Load, overheads: dict[str, float]
-) -> Iterator[tuple[str, Way]]:
-    yield table.FI_CUPTI, lambda: _flashinfer(torch, kernel, sets, enable_cupti=True)
-
-
-def _profiled(
-    torch: Any, kernel: Kernel, sets: list[tuple[Any, ...]], load: Load, overheads: dict[str, float]
-) -> Iterator[tuple[str, Way]]:
-    yield table.PROFILER, lambda: _ours(Cupti(torch, load, base.pace(torch, load), ProfilerTrace(torch)))
+    try:
+        trace: Trace = cupti_trace()
+    except CannotTimeError:
+        yield table.PROFILER, lambda: _ours(Cupti(torch, load, pace, ProfilerTrace(torch)))
+    else:
+        yield table.CUPTI, lambda: _ours(Cupti(torch, load, pace, trace))
 
 
 def _warm(torch: Any, load: Load) -> None:
@@ -156,10 +149,8 @@ def _triton(load: Load) -> float:
 
 
 def _flashinfer(torch: Any, kernel: Kernel, sets: list[tuple[Any, ...]], **how: bool) -> float:
-    """Cold by its own means: flushed by events and CUPTI; rotated within a graph, which shall hold a turn."""
+    """Cold by its own means: flushed by events; rotated within a graph, which shall hold a turn."""
     bench_gpu_time = importlib.import_module("flashinfer.testing").bench_gpu_time
-    if how.get("enable_cupti"):
-        importlib.import_module("cupti.cupti")  # without it, it would fall back to events and only warn
     times = bench_gpu_time(
         lambda *tensors: kernel.work(torch, *tensors),
         input_args=sets[0],
