@@ -20,7 +20,7 @@ from benchapp.runs.models import Measurement, Run, State
 from benchapp.runs.ranking import may_rank
 from benchapp.trends.models import Offer
 from benchapp.trends.points import kind_name, shape_name, size_name
-from benchapp.trends.queries import varying
+from benchapp.trends.queries import varying, version_of
 
 #: Rows of one page: each is a format and backend of a shape, with all of its sizes.
 OFFERS_A_PAGE = 20
@@ -111,11 +111,11 @@ def coverage(
     }
     components = varying(stacks.values())
     component = component or (components[0][0] if components else "")
-    version_of = {pk: str(told.get(component) or f"without {component}") for pk, told in stacks.items()}
-    every = sorted(set(version_of.values()), key=newest_order)
+    by_stack = {pk: version_of(told, component) for pk, told in stacks.items()}
+    every = sorted(set(by_stack.values()), key=newest_order)
     failed = _failed_runs(target, component)
     versions = sorted(every[-MAX_VERSIONS:], key=version_order)
-    cells = _cells(rows, series, version_of, by_size=bool(shape))
+    cells = _cells(rows, series, by_stack, by_size=bool(shape))
     groups = _groups(list(page.object_list), cells, versions, by_size=bool(shape))
     shown = [cell for group in groups for row in group.rows for cell in row.cells]
     return Coverage(
@@ -167,7 +167,7 @@ def _newest(series: Iterable[int]) -> list[dict[str, Any]]:
 def _cells(
     rows: Iterable[Mapping[str, Any]],
     series: Mapping[int, Mapping[str, Any]],
-    version_of: Mapping[int, str],
+    by_stack: Mapping[int, str],
     *,
     by_size: bool,
 ) -> dict[tuple[str, ...], dict[str, dict[str, Cell]]]:
@@ -175,7 +175,7 @@ def _cells(
     newest: dict[tuple[int, str, str, str], Mapping[str, Any]] = {}
     for row in rows:
         of = series[row["series_id"]]
-        key = (of["case_id"], of["backend"], str(row["series_id"]), version_of[row["stack_id"]])
+        key = (of["case_id"], of["backend"], str(row["series_id"]), by_stack[row["stack_id"]])
         if key not in newest or newest[key]["measured_at"] < row["measured_at"]:
             newest[key] = row
     cells: dict[tuple[str, ...], dict[str, dict[str, Cell]]] = defaultdict(lambda: defaultdict(dict))

@@ -28,8 +28,8 @@ MAX_M = 20
 SHAPES_SELECTED = 40
 #: A stack component and its version, as stacks call them.
 WORD = r"[\w.+!-]{1,60}"
-#: "GLM-5 TP 8"
-MODEL = r"[\w.+ -]{1,60}"
+#: "GLM-5 TP 8", "torch 2.11.0"
+WORDS = r"[\w.+! -]{1,80}"
 
 
 class TrendsForm(FilterForm):
@@ -52,8 +52,8 @@ class TrendsForm(FilterForm):
         widget=forms.TextInput(attrs={"placeholder": "all", "size": 6, "autocomplete": "off"}),
     )
     component = forms.RegexField(WORD, label="Version of", required=False, initial="")
-    version = forms.RegexField(WORD, label="Version", required=False, initial="")
-    model = forms.RegexField(MODEL, label="Decode step of", required=False, initial="")
+    version = forms.RegexField(WORDS, label="Version", required=False, initial="")
+    model = forms.RegexField(WORDS, label="Decode step of", required=False, initial="")
 
     def __init__(
         self, data: Mapping[str, Any], *, kinds: Sequence[tuple[int, str]], targets: Sequence[Target]

@@ -97,6 +97,14 @@ def varying(stacks: Iterable[Mapping[str, str]]) -> list[tuple[str, int]]:
     return sorted(((name, len(seen)) for name, seen in versions.items()), key=_varies_most)
 
 
+def version_of(stack: Mapping[str, str], component: str) -> str:
+    """The version of a component in a stack; of a stack without it, its own library by name: torch 2.11.0."""
+    if component in stack:
+        return str(stack[component])
+    own = next((name for name in FIRST_COMPONENTS if name in stack), "")
+    return f"{own} {stack[own]}" if own else f"without {component}"
+
+
 def _varies_most(component: tuple[str, int]) -> tuple[int, int, str]:
     name, versions = component
     rank = FIRST_COMPONENTS.index(name) if name in FIRST_COMPONENTS else len(FIRST_COMPONENTS)
@@ -216,7 +224,7 @@ def _point(
         dtype=series["case__dtype"],
         backend=series["backend"],
         configuration=configurations[row["series_id"]],
-        version=str(components.get(component) or f"without {component}"),
+        version=version_of(components, component),
         measured_at=row["measured_at"],
         outcome=row["outcome"],
         flags=tuple(row["flags"]),

@@ -153,9 +153,9 @@ def recoverable(points: Sequence[Point], model: str) -> str:
 
 
 def per_step(points: Sequence[Point], model: str) -> str:
-    """Over what recoverable time is counted, for an axis: " in a decode step of GLM-5 (75 calls)"."""
+    """Over what recoverable time is counted, for an axis: ", GLM-5 step: 75 calls"."""
     calls = max((point.calls for point in points), default=1)
-    return f" in a decode step of {model} ({calls:,} call{'' if calls == 1 else 's'})" if model else " a call"
+    return f", {model} step: {calls:,} call{'' if calls == 1 else 's'}" if model else " a call"
 
 
 def libraries(points: Sequence[Point]) -> str:

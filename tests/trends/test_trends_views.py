@@ -12,6 +12,7 @@ from benchapp.trends import actions
 from benchapp.trends.models import Offer
 from tests.querycount import at_most
 from tests.trends.cases import RTX, floor, put, timed
+from tests.trends.gemms import store
 from tests.trends.test_trends_metrics import SHAPE, text_of
 from workers.bench.document import Measurement, Statistics
 
@@ -42,6 +43,17 @@ def test_versions_are_of_the_component_that_varies_most(client):
     assert by_torch.context["chart"]["x"]["labels"] == ["2.11.0"]
     [line] = by_torch.context["chart"]["series"]
     assert len(line["points"]) == 1  # of three stacks with this torch the newest
+
+
+def test_a_stack_without_the_component_stands_under_its_own_library(client):
+    put(timed(f"16x{SHAPE}:nvfp4", 20e-6))
+    put(timed(f"16x{SHAPE}:nvfp4", 21e-6), flashinfer="0.6.9")
+    store(timed(f"16x{SHAPE}:nvfp4", 40e-6, backend="torch.mm"), target=RTX)
+    page = client.get("/trends/?view=versions&metric=us&component=flashinfer")
+    assert page.context["chart"]["x"]["labels"] == ["torch 2.11.0", "0.6.9", "0.6.18.post1"]
+    [one] = client.get("/trends/?version=torch+2.11.0").context["points"]
+    assert one.backend == "torch.mm"
+    assert client.get("/trends/?view=coverage").context["found"].versions[0] == "torch 2.11.0"
 
 
 def test_a_component_that_no_stack_names_falls_back(client):
