@@ -166,7 +166,7 @@ class Listing(Strict):
 
 
 class Correctness(Strict):
-    reference: Annotated[str, StringConstraints(max_length=120)]
+    reference: Annotated[str, StringConstraints(max_length=300)]
     cosine: Annotated[float, Field(ge=-1.0001, le=1.0001)]
     max_relative_error: Annotated[float, Field(ge=0)]
     nan_count: Count

@@ -272,7 +272,7 @@ class Measurement(models.Model):
     kernel = models.CharField(max_length=300, blank=True)
     flops = models.FloatField(null=True)
     bytes = models.FloatField(null=True)
-    reference = models.CharField(max_length=120, blank=True)
+    reference = models.CharField(max_length=300, blank=True)
     cosine = models.FloatField(null=True)
     max_relative_error = models.FloatField(null=True)
     tolerance = models.FloatField(null=True)
