@@ -23,8 +23,8 @@ def chosen(*argv):
 def test_params_flops_and_compulsory_bytes():
     case = Case(16, 4096, 6144, "bf16")
     assert case.params == {"m": 16, "n": 4096, "k": 6144, "dtype": "bf16", "layout": "nt"}
-    assert case.flops == 2 * 16 * 4096 * 6144
-    assert case.bytes == 2 * (16 * 6144 + 4096 * 6144 + 16 * 4096)
+    assert case.work.flops == 2 * 16 * 4096 * 6144
+    assert case.work.bytes == 2 * (16 * 6144 + 4096 * 6144 + 16 * 4096)
     assert cases.from_params("gemm", case.params, "case") == case
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from workers.bench.document import BenchError
 
@@ -85,6 +85,37 @@ class Fields:
     def fault(self, name: str, expected: str) -> BenchError:
         """What is wrong with a field, to be raised."""
         return BenchError("bad_case", f"{self._where}.{name}: expected {expected}.")
+
+
+class Named:
+    """What the kinds share whose fields are their parameters, in the order written. All are dataclasses."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    @classmethod
+    def read(cls, params: Mapping[str, Any], where: str) -> Self:
+        """The case of these parameters; `where` names them in the BenchError that a wrong one raises."""
+        fields = Fields(params, where)
+        case = cls(*cls._values(fields))
+        fields.end()
+        return case
+
+    @classmethod
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
+        """Every field of the kind, in its order. Raises BenchError."""
+        raise NotImplementedError
+
+    @property
+    def params(self) -> Params:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    @property
+    def weight(self) -> tuple[Value, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{','.join(f'{name}={value}' for name, value in self.params.items())}"
 
 
 def shape_of(kind: str, params: Mapping[str, Any], sweep: str | None) -> str:

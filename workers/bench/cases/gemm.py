@@ -32,6 +32,20 @@ def activations_of(dtype: str) -> str:
     return "fp8_rows" if dtype == "fp8_block" else dtype
 
 
+def _extents(fields: Fields) -> tuple[int, int, int, str]:
+    """M, N, K and the format; what is constant may be said, and is then checked."""
+    m, n, k = (fields.extent(name) for name in ("m", "n", "k"))
+    dtype = fields.one_of("dtype", FORMATS)
+    for name, value in _constants(dtype).items():
+        fields.one_of(name, (value,), value)
+    fields.end()
+    return m, n, k, dtype
+
+
+def _constants(dtype: str) -> dict[str, str]:
+    return {"layout": LAYOUT} | ({"out": OUTPUT} if dtype in NARROW else {})
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gemm:
     """D[M,N] = A[M,K] · B[N,K]ᵀ: extents in elements, `dtype` the format of A and B."""
@@ -45,19 +59,11 @@ class Gemm:
 
     @classmethod
     def read(cls, params: Mapping[str, Any], where: str) -> Gemm:
-        fields = Fields(params, where)
-        m, n, k = (fields.extent(name) for name in ("m", "n", "k"))
-        dtype = fields.one_of("dtype", FORMATS)
-        fields.one_of("layout", (LAYOUT,), LAYOUT)
-        if dtype in NARROW:
-            fields.one_of("out", (OUTPUT,), OUTPUT)
-        fields.end()
-        return cls(m, n, k, dtype)
+        return cls(*_extents(Fields(params, where)))
 
     @property
     def params(self) -> Params:
-        told: Params = {"m": self.m, "n": self.n, "k": self.k, "dtype": self.dtype, "layout": LAYOUT}
-        return told | ({"out": OUTPUT} if self.dtype in NARROW else {})
+        return {"m": self.m, "n": self.n, "k": self.k, "dtype": self.dtype, **_constants(self.dtype)}
 
     @property
     def work(self) -> Work:
@@ -72,14 +78,6 @@ class Gemm:
     @property
     def weight(self) -> tuple[Value, ...]:
         return (self.dtype, self.n, self.k)
-
-    @property
-    def flops(self) -> float:
-        return self.work.flops
-
-    @property
-    def bytes(self) -> float:
-        return self.work.bytes
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}:{self.dtype}"
@@ -104,14 +102,7 @@ class GroupedGemm:
     @classmethod
     def read(cls, params: Mapping[str, Any], where: str) -> GroupedGemm:
         fields = Fields(params, where)
-        groups = fields.extent("groups", MAX_GROUPS)
-        m, n, k = (fields.extent(name) for name in ("m", "n", "k"))
-        dtype = fields.one_of("dtype", FORMATS)
-        fields.one_of("layout", (LAYOUT,), LAYOUT)
-        if dtype in NARROW:
-            fields.one_of("out", (OUTPUT,), OUTPUT)
-        fields.end()
-        return cls(groups, m, n, k, dtype)
+        return cls(fields.extent("groups", MAX_GROUPS), *_extents(fields))
 
     @property
     def rows(self) -> list[int]:
@@ -121,11 +112,10 @@ class GroupedGemm:
 
     @property
     def params(self) -> Params:
-        told: Params = {
+        return {
             "groups": self.groups, "m": self.m, "n": self.n, "k": self.k,
-            "dtype": self.dtype, "layout": LAYOUT,
+            "dtype": self.dtype, **_constants(self.dtype),
         }  # fmt: skip
-        return told | ({"out": OUTPUT} if self.dtype in NARROW else {})
 
     @property
     def work(self) -> Work:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from workers.bench import roofline
-from workers.bench.cases.base import Fields, Params, Value, Work
+from workers.bench.cases.base import Fields, Named, Value, Work
 
 #: Formats by the names that aiconfigurator gives them: (weights, activations, rate). A weight-only format is
 #: expanded first, and multiplies at the rate of its activations.
@@ -26,6 +25,7 @@ ACTIVATIONS = ("gated", "plain")
 OUTPUT = "bf16"
 MAX_RANKS = 1024
 _POWER_LAW = re.compile(r"power_law_(1\.\d{0,2}[1-9])")
+_ROUTINGS = re.compile(rf"balanced|uniform|{_POWER_LAW.pattern}")
 
 
 def exponent_of(distribution: str) -> float | None:
@@ -35,7 +35,7 @@ def exponent_of(distribution: str) -> float | None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Moe:
+class Moe(Named):
     """FC1, activation and FC2 of the experts that `tokens` tokens are routed to, `topk` of `experts` each.
 
     `hidden` and `inter` are the layer's widths. One GPU of `ep` × `tp` holds experts / ep experts, and of
@@ -57,31 +57,19 @@ class Moe:
     dtype: str
 
     @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> Moe:
-        fields = Fields(params, where)
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
         tokens, hidden, inter = (fields.extent(name) for name in ("tokens", "hidden", "inter"))
         experts = fields.extent("experts", 65_536)
         topk = fields.extent("topk", experts)
         tp, ep = fields.extent("tp", MAX_RANKS), fields.extent("ep", MAX_RANKS)
         activation = fields.one_of("activation", ACTIVATIONS, ACTIVATIONS[0])
-        told = params.get("distribution")
-        law = told if isinstance(told, str) and exponent_of(told) else "power_law_1.2"
-        distribution = fields.one_of("distribution", ("balanced", "uniform", law))
+        routed = fields.word("distribution", _ROUTINGS, "one of balanced, uniform, power_law_1.2")
         dtype = fields.one_of("dtype", tuple(FORMATS))
         if experts % ep:
             raise fields.fault("ep", "a divisor of experts")
         if inter % tp:
             raise fields.fault("tp", "a divisor of inter")
-        fields.end()
-        return cls(tokens, hidden, inter, topk, experts, tp, ep, activation, distribution, dtype)
-
-    @property
-    def params(self) -> Params:
-        return {
-            "tokens": self.tokens, "hidden": self.hidden, "inter": self.inter, "topk": self.topk,
-            "experts": self.experts, "tp": self.tp, "ep": self.ep, "activation": self.activation,
-            "distribution": self.distribution, "dtype": self.dtype,
-        }  # fmt: skip
+        return tokens, hidden, inter, topk, experts, tp, ep, activation, routed, dtype
 
     @property
     def hit(self) -> float:
@@ -114,6 +102,3 @@ class Moe:
     @property
     def weight(self) -> tuple[Value, ...]:
         return (self.dtype, self.hidden, self.inter, self.experts, self.tp, self.ep)
-
-    def __str__(self) -> str:
-        return f"moe:{','.join(f'{name}={value}' for name, value in self.params.items())}"

@@ -7,10 +7,9 @@ attention's two products.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from workers.bench.cases.base import Fields, Params, Value, Work
+from workers.bench.cases.base import Fields, Named, Value, Work
 from workers.bench.roofline import BYTES_PER_ELEMENT
 
 BF16 = ("bf16",)
@@ -19,30 +18,8 @@ PAGE = 16
 _INT32, _FP32 = 4.0, 4.0
 
 
-def _text(kind: str, params: Params) -> str:
-    return f"{kind}:{','.join(f'{name}={value}' for name, value in params.items())}"
-
-
-class _Named:
-    """What the kinds of this module share: their fields are their parameters, in the order written."""
-
-    __slots__ = ()
-    kind: ClassVar[str]
-
-    @property
-    def params(self) -> Params:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-
-    @property
-    def weight(self) -> tuple[Value, ...]:
-        return ()
-
-    def __str__(self) -> str:
-        return _text(self.kind, self.params)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Attention(_Named):
+class _Attention(Named):
     """Grouped-query attention over a paged KV cache, causal; the context holds the queries' own tokens."""
 
     batch: int
@@ -53,18 +30,13 @@ class _Attention(_Named):
     dtype: str
 
     @classmethod
-    def _fields(cls, fields: Fields) -> tuple[int, int, int, int, int, str]:
-        told = (
-            fields.extent("batch", 65_536),
-            fields.extent("context"),
-            fields.extent("q_heads", 1024),
-            fields.extent("kv_heads", 1024),
-            fields.extent("head_dim", 1024),
-            fields.one_of("dtype", BF16),
-        )
-        if told[2] % told[3]:
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
+        batch, context = fields.extent("batch", 65_536), fields.extent("context")
+        q_heads, kv_heads = fields.extent("q_heads", 1024), fields.extent("kv_heads", 1024)
+        head_dim, dtype = fields.extent("head_dim", 1024), fields.one_of("dtype", BF16)
+        if q_heads % kv_heads:
             raise fields.fault("q_heads", "a multiple of kv_heads")
-        return told
+        return batch, context, q_heads, kv_heads, head_dim, dtype
 
     @property
     def weight(self) -> tuple[Value, ...]:
@@ -77,13 +49,6 @@ class DecodeAttention(_Attention):
 
     kind: ClassVar[str] = "decode_attention"
     sweep: ClassVar[str] = "batch"
-
-    @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> DecodeAttention:
-        fields = Fields(params, where)
-        case = cls(*cls._fields(fields))
-        fields.end()
-        return case
 
     @property
     def work(self) -> Work:
@@ -101,13 +66,6 @@ class PrefillAttention(_Attention):
     kind: ClassVar[str] = "prefill_attention"
     sweep: ClassVar[str] = "context"
 
-    @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> PrefillAttention:
-        fields = Fields(params, where)
-        case = cls(*cls._fields(fields))
-        fields.end()
-        return case
-
     @property
     def work(self) -> Work:
         per = BYTES_PER_ELEMENT[self.dtype]
@@ -118,7 +76,7 @@ class PrefillAttention(_Attention):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Rows(_Named):
+class _Rows(Named):
     """Something done to each of `tokens` rows of `hidden` elements."""
 
     tokens: int
@@ -126,7 +84,7 @@ class _Rows(_Named):
     dtype: str
 
     @classmethod
-    def _fields(cls, fields: Fields) -> tuple[int, int, str]:
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
         return fields.extent("tokens"), fields.extent("hidden"), fields.one_of("dtype", BF16)
 
     @property
@@ -145,13 +103,6 @@ class RmsNorm(_Rows):
     kind: ClassVar[str] = "rmsnorm"
     sweep: ClassVar[str] = "tokens"
 
-    @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> RmsNorm:
-        fields = Fields(params, where)
-        case = cls(*cls._fields(fields))
-        fields.end()
-        return case
-
     @property
     def work(self) -> Work:
         weight = self.hidden * BYTES_PER_ELEMENT[self.dtype]
@@ -164,13 +115,6 @@ class SiluAndMul(_Rows):
 
     kind: ClassVar[str] = "silu_and_mul"
     sweep: ClassVar[str] = "tokens"
-
-    @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> SiluAndMul:
-        fields = Fields(params, where)
-        case = cls(*cls._fields(fields))
-        fields.end()
-        return case
 
     @property
     def work(self) -> Work:
@@ -186,11 +130,9 @@ class Quantize(_Rows):
     to: str
 
     @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> Quantize:
-        fields = Fields(params, where)
-        case = cls(*cls._fields(fields), fields.one_of("to", ("fp8", "mxfp8", "mxfp4", "nvfp4")))
-        fields.end()
-        return case
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
+        to = fields.one_of("to", ("fp8", "mxfp8", "mxfp4", "nvfp4"))
+        return fields.extent("tokens"), fields.extent("hidden"), fields.one_of("dtype", BF16), to
 
     @property
     def work(self) -> Work:
@@ -203,7 +145,7 @@ class Quantize(_Rows):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rope(_Named):
+class Rope(Named):
     """Rotary embedding of the queries and keys of `tokens`, in place, from a table of cos and sin."""
 
     kind: ClassVar[str] = "rope"
@@ -215,17 +157,14 @@ class Rope(_Named):
     dtype: str
 
     @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> Rope:
-        fields = Fields(params, where)
-        case = cls(
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
+        return (
             fields.extent("tokens"),
             fields.extent("q_heads", 1024),
             fields.extent("kv_heads", 1024),
             fields.extent("head_dim", 1024),
             fields.one_of("dtype", BF16),
         )
-        fields.end()
-        return case
 
     @property
     def work(self) -> Work:
@@ -241,7 +180,7 @@ class Rope(_Named):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sampling(_Named):
+class Sampling(Named):
     """One token for each of `batch` rows of probabilities over `vocab`: top-k and top-p."""
 
     kind: ClassVar[str] = "sampling"
@@ -251,11 +190,8 @@ class Sampling(_Named):
     dtype: str
 
     @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> Sampling:
-        fields = Fields(params, where)
-        case = cls(fields.extent("batch", 65_536), fields.extent("vocab"), fields.one_of("dtype", ("fp32",)))
-        fields.end()
-        return case
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
+        return fields.extent("batch", 65_536), fields.extent("vocab"), fields.one_of("dtype", ("fp32",))
 
     @property
     def work(self) -> Work:
