@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from benchapp.runs import requests
 from workers.bench.cases.base import Case
 from workers.bench.cases.parse import from_text
-from workers.bench.document import BenchError
+from workers.bench.document import GPU_TIMERS, BenchError
 from workers.bench.suites import SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
@@ -26,7 +26,7 @@ WHAT = {
 #: Done by the explorer, which knows fewer architectures.
 EXPLORED = ("explore", "rescue")
 FOREIGN = ("refuse", "flag")
-TIMERS = ("auto", "cupti", "cuda_graph", "cuda_events")
+TIMERS = ("auto", *GPU_TIMERS)
 #: The word for whatever release is newest when the work is asked for.
 NEWEST = "newest"
 MOST_RUNS = 200

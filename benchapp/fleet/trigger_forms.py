@@ -17,6 +17,7 @@ from benchapp.fleet.words import count, gpu_name
 from benchapp.runs.again import OPTIONS
 from benchapp.runs.requests import LIBRARIES
 from benchapp.tiles.queries import FIRST_ARCH
+from benchapp.trends.points import TIMERS as TIMER_NAMES
 from workers.bench.suites import DESCRIPTIONS, SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
@@ -34,12 +35,7 @@ BACKEND_EXAMPLES = {
     "flashinfer": "flashinfer.mm_fp4.cutlass",
     "sgl-kernel": "sgl.cutlass_scaled_fp4_mm",
 }
-TIMER_WORDS = {
-    "auto": "the best there is",
-    "cupti": "CUPTI",
-    "cuda_graph": "CUDA graph",
-    "cuda_events": "CUDA events",
-}
+TIMER_WORDS = {"auto": "the best there is", **TIMER_NAMES}
 #: Own cases, and backends, are typed into one box each.
 OWN_CASES, OWN_BACKENDS = "own_cases", "own_backends"
 

@@ -48,6 +48,8 @@ Outcome = Literal[
     "oom",
 ]
 Timer = Literal["cupti", "cuda_graph", "cuda_events", "wall_clock"]
+#: Of GPU time, in the order in which they are tried: what each adds to a kernel grows.
+GPU_TIMERS: tuple[Timer, ...] = ("cupti", "cuda_graph", "cuda_events")
 L2Policy = Literal["flushed", "rotated", "warm", "unknown"]
 #: borrowed: measured on another version, by its source's own word; imported: from another tool's file
 Flag = Literal["throttled", "contended", "few_samples", "fallback_timer", "borrowed", "imported"]

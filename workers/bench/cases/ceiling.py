@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from workers.bench.cases.base import Fields, Params, Value, Work
+from workers.bench.cases.base import Fields, Named, Value, Work
+from workers.bench.document import GPU_TIMERS
 
 MAX_BYTES = 2**40
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Named):
     """A copy of `bytes` bytes within the device's memory."""
 
     kind: ClassVar[str] = "copy"
@@ -20,30 +20,16 @@ class Copy:
     bytes: int
 
     @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> Copy:
-        fields = Fields(params, where)
-        case = cls(fields.extent("bytes", MAX_BYTES))
-        fields.end()
-        return case
-
-    @property
-    def params(self) -> Params:
-        return {"bytes": self.bytes}
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
+        return (fields.extent("bytes", MAX_BYTES),)
 
     @property
     def work(self) -> Work:
         return Work(0.0, float(self.bytes), float(self.bytes), None)
 
-    @property
-    def weight(self) -> tuple[Value, ...]:
-        return ()
-
-    def __str__(self) -> str:
-        return f"copy:bytes={self.bytes}"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class EmptyKernel:
+class EmptyKernel(Named):
     """A kernel that does nothing, by one timer: the least that any kernel takes by it."""
 
     kind: ClassVar[str] = "empty_kernel"
@@ -51,23 +37,9 @@ class EmptyKernel:
     timer: str
 
     @classmethod
-    def read(cls, params: Mapping[str, Any], where: str) -> EmptyKernel:
-        fields = Fields(params, where)
-        case = cls(fields.one_of("timer", ("cupti", "cuda_graph", "cuda_events")))
-        fields.end()
-        return case
-
-    @property
-    def params(self) -> Params:
-        return {"timer": self.timer}
+    def _values(cls, fields: Fields) -> tuple[Value, ...]:
+        return (fields.one_of("timer", GPU_TIMERS),)
 
     @property
     def work(self) -> Work:
         return Work(0.0, 0.0, 0.0, None)
-
-    @property
-    def weight(self) -> tuple[Value, ...]:
-        return ()
-
-    def __str__(self) -> str:
-        return f"empty_kernel:timer={self.timer}"

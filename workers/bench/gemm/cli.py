@@ -17,19 +17,18 @@ from typing import Any
 from workers.bench.cases import parse
 from workers.bench.cases.base import Case
 from workers.bench.cases.gemm import FORMATS, Gemm
-from workers.bench.document import BenchError, Document, Measurement, Progress, now
+from workers.bench.document import GPU_TIMERS, BenchError, Document, Measurement, Progress, now
 from workers.bench.gemm.children import Limits, StoppedError, measure_groups
 from workers.bench.gemm.how import How
 from workers.bench.gemm.results import Results
 from workers.bench.gemm.sets import L2_CHOICES
 from workers.bench.suites import SUITES
-from workers.bench.timers.overhead import ORDER
 
 #: shapes in one argument of the repeat command, so that a long list is no long command
 _NAMED = 50
 MAX_THREADS = 4096
 MAX_PROCESSES = 100
-TIMERS = ("auto", *ORDER)
+TIMERS = ("auto", *GPU_TIMERS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -153,7 +152,7 @@ def floor_costs(results: Results) -> dict[str, float]:
     floors = results.calibration.floors
     costs = {f"launch_floor_{name}_seconds": seconds for name, seconds in floors.items()}
     costs |= {f"overhead_{name}_seconds": added for name, added in results.calibration.overheads.items()}
-    least = next((floors[name] for name in ORDER if name in floors), None)
+    least = next((floors[name] for name in GPU_TIMERS if name in floors), None)
     return costs if least is None else {"launch_floor_seconds": least, **costs}
 
 

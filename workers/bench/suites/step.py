@@ -14,6 +14,7 @@ from workers.bench.cases.step import (
     Sampling,
     SiluAndMul,
 )
+from workers.bench.document import GPU_TIMERS
 from workers.bench.models import model
 
 TOKENS = (1, 16, 64, 256, 1024, 4096)
@@ -58,4 +59,4 @@ def ceilings() -> list[Case]:
 
 def empty_kernels() -> list[Case]:
     """One by each timer."""
-    return [EmptyKernel(timer) for timer in ("cupti", "cuda_graph", "cuda_events")]
+    return [EmptyKernel(timer) for timer in GPU_TIMERS]

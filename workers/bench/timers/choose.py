@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workers.bench.document import GPU_TIMERS
 from workers.bench.document import Timer as TimerName
 from workers.bench.timers.base import CannotTimeError, Load, Pace, Timer
 from workers.bench.timers.cupti import Cupti, cupti_trace
 from workers.bench.timers.events import Events
 from workers.bench.timers.graph import Graph
-from workers.bench.timers.overhead import ORDER
 
 
 def make(torch: Any, name: TimerName, load: Load, pace: Pace, overheads: Mapping[str, float]) -> Timer:
@@ -25,7 +25,7 @@ def make(torch: Any, name: TimerName, load: Load, pace: Pace, overheads: Mapping
 
 def after(name: TimerName | None) -> tuple[TimerName, ...]:
     """The timers to try, in order: all of them, or the one asked for and those that stand in for it."""
-    return ORDER if name is None else ORDER[ORDER.index(name) :]
+    return GPU_TIMERS if name is None else GPU_TIMERS[GPU_TIMERS.index(name) :]
 
 
 def first(

@@ -1,13 +1,10 @@
-"""The timers by name, and what they add to a kernel, from times of small kernels. Pure."""
+"""What each timer adds to a kernel, from times of small kernels. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workers.bench.document import Timer
-
-#: in which timers are tried: what each adds to a kernel grows
-ORDER: tuple[Timer, ...] = ("cupti", "cuda_graph", "cuda_events")
+from workers.bench.document import GPU_TIMERS
 
 
 def overheads(kernels: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -20,7 +17,7 @@ def overheads(kernels: Sequence[Mapping[str, float]]) -> dict[str, float]:
         return {}
     added = {
         name: [times[name] - times["cupti"] for times in kernels if name in times]
-        for name in ORDER
+        for name in GPU_TIMERS
         if name != "cupti"
     }
     return {name: (min(each) + max(each)) / 2 for name, each in added.items() if each}
