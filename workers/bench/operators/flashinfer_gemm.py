@@ -53,8 +53,8 @@ def bind_where_offered(
     """`bind(function, backend, of)`, once the library was asked what it does not check by itself in time.
 
     Raises UnsupportedError. Without a compiler for cuTile, tuning ends in "No valid config found"; and some
-    functions fetch TRT-LLM's kernels before they look at the GPU: whether there are any for it is then what
-    `mm_fp4` states of them.
+    functions fetch TRT-LLM's kernels before they look at the GPU. These are then not tried where `mm_fp4`
+    states that it has none for this GPU: a conclusion of ours, and the message says so.
     """
     gemm, torch = module_of("flashinfer.gemm"), of.torch
     if backend == "cutile" and not gemm.is_cuda_tile_available():  # type: ignore[union-attr]
@@ -66,8 +66,8 @@ def bind_where_offered(
         major, minor = torch.cuda.get_device_capability()
         if states is not None and not states("trtllm", 10 * major + minor):
             raise UnsupportedError(
-                f"{function.__name__} checks no compute capability; mm_fp4 states that backend 'trtllm' does"
-                f" not support {10 * major + minor}."
+                f"Not tried: {function.__name__} would fetch TRT-LLM's kernels without a look at the GPU, and"
+                f" FlashInfer's mm_fp4.is_backend_supported('trtllm', {10 * major + minor}) is False."
             )
     return bind(function, backend, of)
 
