@@ -16,7 +16,7 @@ from workers.bench.document import Correctness
 from workers.bench.operators.asking import in_its_words
 from workers.bench.operators.attention_reference import Sample, check, rows_of
 from workers.bench.operators.base import Operator, Ready
-from workers.bench.operators.step_support import Simple, called, device, flashinfer
+from workers.bench.operators.support import Simple, called, device, flashinfer
 
 #: room for partial results of a sequence split over several blocks
 WORKSPACE_BYTES = 2**28

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workers.bench.document import Correctness
-from workers.bench.operators.step_support import Tally
+from workers.bench.operators.correctness import Tally
 
 SEQUENCES, ROWS = 8, 64
 #: bf16 rounds probabilities and output by 2^-9 each; the rest is for other orders of summation

@@ -8,7 +8,8 @@ from workers.bench.cases.base import Case
 from workers.bench.cases.ceiling import Copy
 from workers.bench.document import Correctness
 from workers.bench.operators.base import Operator, Ready
-from workers.bench.operators.step_support import Simple, Tally, device
+from workers.bench.operators.correctness import Tally
+from workers.bench.operators.support import Simple, device
 
 BYTES_AT_ONCE = 2**25
 

@@ -1,4 +1,4 @@
-"""Whether a product is right: compared with float64 on the same (quantised) inputs. Needs torch."""
+"""Whether an output is right: compared with float64 on the same (quantised) inputs. Needs torch."""
 
 from __future__ import annotations
 
@@ -36,32 +36,19 @@ def compare(torch: Any, out: Any, a: Matrix, b: Matrix) -> Correctness:
     for begin in range(0, b.rows, _CHUNK):
         chunk = torch.arange(begin, min(begin + _CHUNK, b.rows), device=out.device)
         reference[:, begin : begin + len(chunk)] = left @ b.values(torch, chunk).t()
-    return figures(torch, out, reference, rows, a.dtype)
+    return figures(out, reference, rows, a.dtype)
 
 
-def figures(torch: Any, out: Any, reference: Any, rows: Any, dtype: str) -> Correctness:
+def figures(out: Any, reference: Any, rows: Any, dtype: str) -> Correctness:
     """Of D [M,N] and the float64 reference of those of its rows that `rows` numbers.
 
-    Elements that are not finite are counted as `nan_count` (poison that nothing overwrote is NaN) and
-    compared as zero, so that the other figures stay finite.
+    Poison that nothing overwrote is NaN, and counted as that.
     """
-    got = out[rows].double()
-    got = got.where(got.isfinite(), got.new_zeros(()))
-    # Scaled by the largest magnitude, squares of neither can overflow.
-    largest = float(reference.abs().max())
-    scale = max(largest, float(got.abs().max()), 1e-300)
-    x, y = got / scale, reference / scale
-    norms = math.sqrt(float((x * x).sum()) * float((y * y).sum()))
     share = "" if len(rows) == out.shape[0] else f", over {len(rows)} of {out.shape[0]:,} rows"
-    return Correctness(
-        reference=f"float64 matrix product of the same inputs{share}",
-        cosine=float((x * y).sum()) / norms if norms else 0.0,
-        max_relative_error=float((got - reference).abs().max()) / largest if largest else 0.0,
-        nan_count=int((~out.isfinite()).sum()),
-        zero_count=int((out == 0).sum()),
-        elements=out.numel(),
-        tolerance=TOLERANCE[dtype],
-    )
+    tally = Tally()
+    tally.count(out)
+    tally.compare(out[rows], reference)
+    return tally.correctness(f"float64 matrix product of the same inputs{share}", TOLERANCE[dtype])
 
 
 def rows_to_compare(torch: Any, out: Any, most: int) -> Any:
@@ -75,3 +62,55 @@ def rows_to_compare(torch: Any, out: Any, most: int) -> Any:
     ends = torch.tensor([0, count - 1], device=out.device)
     drawn = torch.randperm(count, device=out.device)[: most - 5]
     return torch.cat((ends, odd, drawn)).unique()
+
+
+class Tally:
+    """Adds up the agreement of an output with its reference, part by part, so that neither has to fit whole.
+
+    Elements that are not finite are counted and compared as zero, so that the other figures stay finite.
+    """
+
+    def __init__(self) -> None:
+        self._dot = self._got = self._reference = 0.0
+        self._error = self._largest = 0.0
+        self._nan = self._zero = self._elements = 0
+
+    def compare(self, got: Any, reference: Any) -> None:
+        """One part, and its reference in higher precision."""
+        got, reference = got.double(), reference.double()
+        got = got.where(got.isfinite(), 0.0)
+        self._dot += float((got * reference).sum())
+        self._got += float((got * got).sum())
+        self._reference += float((reference * reference).sum())
+        if got.numel():
+            self._error = max(self._error, float((got - reference).abs().max()))
+            self._largest = max(self._largest, float(reference.abs().max()))
+
+    def count(self, got: Any) -> None:
+        """Elements of a part, those not finite and those zero: of every part, compared or not."""
+        self._nan += int((~got.isfinite()).sum())
+        self._zero += int((got == 0).sum())
+        self._elements += got.numel()
+
+    def correctness(self, reference: str, tolerance: float, error: float | None = None) -> Correctness:
+        """The figures. `error` takes the place of largest |difference| over largest |reference|."""
+        norms = math.sqrt(self._got * self._reference)
+        if error is None:
+            error = self._error / self._largest if self._largest else self._error
+        return Correctness(
+            reference=reference,
+            cosine=self._dot / norms if norms else 0.0,
+            max_relative_error=error,
+            nan_count=self._nan,
+            zero_count=self._zero,
+            elements=self._elements,
+            tolerance=tolerance,
+        )
+
+
+def whole(got: Any, reference: Any, words: str, tolerance: float) -> Correctness:
+    """The figures of one output compared element by element."""
+    tally = Tally()
+    tally.count(got)
+    tally.compare(got, reference)
+    return tally.correctness(words, tolerance)

@@ -14,8 +14,7 @@ from workers.bench.operators import correctness, formats
 from workers.bench.operators.asking import in_its_words
 from workers.bench.operators.base import Ready
 from workers.bench.operators.formats import Matrix
-
-INPUTS = "normal(0, 1), fresh"
+from workers.bench.operators.support import NORMAL, called, device
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,10 +63,6 @@ def poisoned(torch: Any, rows: int, columns: int, dtype: str, device: Any) -> An
     return torch.full((rows, columns), math.nan, dtype=held, device=device)
 
 
-def device_of(torch: Any) -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Product:
     """A dense GEMM by one backend. `bind` lays the inputs out as that backend wants them and gives the
@@ -79,18 +74,18 @@ class Product:
     def ready(self, torch: Any, case: Case) -> Ready:
         if not isinstance(case, Gemm):
             raise TypeError(f"{case} is no dense GEMM.")
-        device = device_of(torch)
+        where = device(torch)
         operands = Dense(
             torch,
             case,
-            formats.draw(torch, case.m, case.k, case.dtype, device),
-            formats.draw(torch, case.n, case.k, case.dtype, device, weight=True),
+            formats.draw(torch, case.m, case.k, case.dtype, where),
+            formats.draw(torch, case.n, case.k, case.dtype, where, weight=True),
         )
 
         def check(outputs: tuple[Any, ...]) -> Correctness:
             return correctness.compare(torch, outputs[0], operands.a, operands.b)
 
-        return Ready(_first_call(torch, self.bind, operands), check, INPUTS)
+        return _bound(torch, self.bind, operands, check)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,45 +99,44 @@ class GroupedProduct:
     def ready(self, torch: Any, case: Case) -> Ready:
         if not isinstance(case, GroupedGemm):
             raise TypeError(f"{case} is no grouped GEMM.")
-        operands = draw_groups(torch, case, device_of(torch), self.align)
+        operands = draw_groups(torch, case, device(torch), self.align)
 
         def check(outputs: tuple[Any, ...]) -> Correctness:
             return compare_groups(outputs[0], operands)
 
-        return Ready(_first_call(torch, self.bind, operands), check, INPUTS)
+        return _bound(torch, self.bind, operands, check)
 
 
-def _first_call(
-    torch: Any, bind: Callable[[Any], Callable[[], Any]], operands: Any
-) -> Callable[[], tuple[Any, ...]]:
-    """The call, once it has run: a library refuses in its first call, and loads and tunes itself there."""
+def _bound(
+    torch: Any,
+    bind: Callable[[Any], Callable[[], Any]],
+    operands: Any,
+    check: Callable[[tuple[Any, ...]], Correctness],
+) -> Ready:
     with in_its_words():
         launch = bind(operands)
-        launch()
-        if operands.a.data.device.type == "cuda":
-            torch.cuda.synchronize()
-    return lambda: (launch(),)
+        return called(torch, Ready(lambda: (launch(),), check, NORMAL))
 
 
-def draw_groups(torch: Any, case: GroupedGemm, device: str, align: int) -> Grouped:
+def draw_groups(torch: Any, case: GroupedGemm, where: str, align: int) -> Grouped:
     """Fresh rows and weights; UnsupportedError where K does not divide into the format's blocks."""
     formats.check_k(case.k, case.dtype)
     starts = [0]
     for count in case.rows:
         starts.append(starts[-1] + math.ceil(count / align) * align)
     held = formats.plain_dtype(torch, case.dtype) if case.dtype in PLAIN else torch.float32
-    x = torch.randn(starts[-1], case.k, dtype=held, device=device)
+    x = torch.randn(starts[-1], case.k, dtype=held, device=where)
     for group, count in enumerate(case.rows):
         x[starts[group] + count : starts[group + 1]] = 0
     a = Matrix(case.dtype, x) if case.dtype in PLAIN else formats.quantise(torch, x, case.dtype)
-    return Grouped(torch, case, a, _stacked(torch, case, device), tuple(starts), tuple(case.rows))
+    return Grouped(torch, case, a, _stacked(torch, case, where), tuple(starts), tuple(case.rows))
 
 
-def _stacked(torch: Any, case: GroupedGemm, device: str) -> Matrix:
+def _stacked(torch: Any, case: GroupedGemm, where: str) -> Matrix:
     """Each group's weight put into its place as it is drawn: together they may fill half a GPU."""
     places: list[Any] = []
     for group in range(case.groups):
-        one = formats.draw(torch, case.n, case.k, case.dtype, device, weight=True)
+        one = formats.draw(torch, case.n, case.k, case.dtype, where, weight=True)
         parts = (one.data, one.scales, one.scale)
         if not places:
             places = [part if part is None else part.new_empty(case.groups, *part.shape) for part in parts]
@@ -171,4 +165,4 @@ def compare_groups(out: Any, operands: Grouped) -> Correctness:
         if bool(mine.any()):
             left = operands.a.values(torch, numbers[mine])
             reference[mine] = left @ operands.weight(group).values(torch, everything).t()
-    return correctness.figures(torch, d, reference, rows, operands.case.dtype)
+    return correctness.figures(d, reference, rows, operands.case.dtype)

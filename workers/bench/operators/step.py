@@ -13,10 +13,10 @@ from workers.bench.cases.step import Quantize, RmsNorm, Rope, Sampling, SiluAndM
 from workers.bench.document import Correctness
 from workers.bench.operators import step_quantize, step_sampling
 from workers.bench.operators.base import Operator, Ready
-from workers.bench.operators.step_support import Simple, Tally, device, flashinfer, whole
+from workers.bench.operators.correctness import Tally, whole
+from workers.bench.operators.support import NORMAL, Simple, device, flashinfer
 
 EPSILON = 1e-6
-NORMAL = "normal(0, 1), fresh"
 #: bf16 rounds an output by 2^-9 of itself, and some kernels round once more on the way
 TOLERANCE = 1e-2
 #: positions of a context; a table shorter than this would lie in cache whatever the case

@@ -17,9 +17,9 @@ from workers.bench.document import Correctness
 from workers.bench.operators import formats
 from workers.bench.operators.asking import takes
 from workers.bench.operators.base import Operator, Ready
-from workers.bench.operators.step_support import Simple, Tally, device
+from workers.bench.operators.correctness import Tally
+from workers.bench.operators.support import NORMAL, Simple, device
 
-INPUTS = "normal(0, 1), fresh"
 ROWS_AT_ONCE = 1024
 E8M0_NAN = 255
 
@@ -82,7 +82,7 @@ def _ready(torch: Any, case: Quantize, *, library: Any, name: str, backend: str 
     def check(made: tuple[Any, ...]) -> Correctness:
         return check_blocks(torch, x, made[0], made[1], 1.0 if factor is None else float(factor), case.to)
 
-    return Ready(call, check, INPUTS)
+    return Ready(call, check, NORMAL)
 
 
 def check_blocks(torch: Any, x: Any, codes: Any, scales: Any, factor: float, to: str) -> Correctness:
@@ -164,4 +164,4 @@ def _torch_fp8(torch: Any, case: Quantize) -> Ready:
         words = "nearest codes in float64 under the scale written; the error is to the input, of its largest"
         return tally.correctness(words, FORMATS["fp8"].tolerance, float(away.max()))
 
-    return Ready(call, check, INPUTS)
+    return Ready(call, check, NORMAL)

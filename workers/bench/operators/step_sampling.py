@@ -9,7 +9,7 @@ from workers.bench.cases.step import Sampling
 from workers.bench.document import Correctness
 from workers.bench.operators.asking import takes
 from workers.bench.operators.base import Operator, Ready
-from workers.bench.operators.step_support import Simple, device
+from workers.bench.operators.support import Simple, device
 
 TOP_K, TOP_P = 50, 0.9
 #: rows of logits as peaked as this keep top-p from choosing the same set as top-k
