@@ -9,8 +9,7 @@ from benchapp.catalog.models import Target
 from benchapp.ingest import schema
 from workers.bench import hardware, roofline
 from workers.bench.cases.base import Value, Work
-from workers.bench.cases.parse import from_params
-from workers.bench.document import BenchError
+from workers.bench.cases.parse import work_of
 
 #: (name, type, value) of each parameter: as keys, True and 1 are equal
 _Key = tuple[tuple[str, type, Value], ...]
@@ -51,7 +50,4 @@ def _work_of(kind: str, params: Mapping[str, Value]) -> Work | None:
 
 @functools.lru_cache(maxsize=65_536)
 def _work(kind: str, params: _Key) -> Work | None:
-    try:
-        return from_params(kind, {name: value for name, _, value in params}, kind).work
-    except BenchError:
-        return None
+    return work_of(kind, {name: value for name, _, value in params})

@@ -20,8 +20,7 @@ from benchapp.runs.models import Attempt, Document, Job, Measurement, Run, State
 from benchapp.runs.ranking import ranked
 from benchapp.runs.signals import why_runs_wait
 from benchapp.runs.states import ACTIVE, FINAL
-from workers.bench.cases.parse import from_params
-from workers.bench.document import BenchError
+from workers.bench.cases.parse import work_of
 
 RUNS_A_PAGE = 50
 #: Runs that tell how long another one usually takes: the newest.
@@ -260,16 +259,11 @@ def fastest(document: Document) -> Measurement | None:
 def rate(measurement: Measurement) -> float | None:
     """FLOP/s of the median; None where nothing was measured, or no peak is stated for such work."""
     case = measurement.series.case
-    if not measurement.median or not measurement.flops or not _is_rated(case.kind, case.params):
+    work = work_of(case.kind, case.params)
+    rated = work is None or work.rate is not None
+    if not measurement.median or not measurement.flops or not rated:
         return None
     return measurement.flops / measurement.median
-
-
-def _is_rated(kind: str, params: Mapping[str, Any]) -> bool:
-    try:
-        return from_params(kind, params, kind).work.rate is not None
-    except BenchError:
-        return True
 
 
 def traffic(measurement: Measurement) -> float | None:

@@ -11,7 +11,8 @@ from typing import Any
 from benchapp.catalog.versions import version_order
 from benchapp.trends.axes import value_axis
 from benchapp.trends.points import Point, size_name, size_title, sweep_of
-from benchapp.trends.utilisation import METRICS, value, work_of
+from benchapp.trends.utilisation import METRICS, value
+from workers.bench.cases.parse import work_of
 
 #: More lines than this cannot be told apart.
 MAX_LINES = 6
@@ -29,8 +30,10 @@ MARKS = {
 def batch_chart(points: Sequence[Point], metric: str) -> dict[str, Any]:
     """The size on a logarithmic x, one line a dtype, version and backend, with the roofline of the shape."""
     sizes = sorted({point.size for point in points if point.size})
-    lines = lines_of(points, batch_label(points))
-    series = [_line(label, of, metric, lambda point: point.size) for label, of in lines.items()]
+    series = [
+        _line(label, of, metric, lambda point: point.size)
+        for label, of in ranked_lines(points, batch_label(points)).items()
+    ]
     for dtype in dict.fromkeys(point.dtype for point in points):
         first = next((point for point in points if point.dtype == dtype and point.limit), None)
         if first is not None and sizes:
@@ -60,7 +63,7 @@ def version_chart(points: Sequence[Point], metric: str, component: str) -> dict[
     labels = sorted({point.version for point in points}, key=version_order)
     series = [
         _line(label, _newest_by_version(of), metric, lambda point: point.version)
-        for label, of in lines_of(points, case_label(points)).items()
+        for label, of in ranked_lines(points, case_label(points)).items()
     ]
     x = {"title": component, "type": "category", "labels": labels}
     return _chart(x, metric, series, points, lambda point: point.version)
@@ -70,13 +73,13 @@ def time_chart(points: Sequence[Point], metric: str) -> dict[str, Any]:
     """When it was measured on x, one line a dtype, size and backend."""
     series = [
         _line(label, sorted(of, key=lambda p: p.measured_at), metric, _when)
-        for label, of in lines_of(points, case_label(points)).items()
+        for label, of in ranked_lines(points, case_label(points)).items()
     ]
-    # a run's cases lie seconds apart: an hour on either side keeps them from filling the whole axis
+    # a run's cases lie seconds apart: minutes on either side keep them from filling the whole axis
     x: dict[str, Any] = {"title": "Measured (your time zone)", "type": "time"}
     if points:
         times = sorted(point.measured_at for point in points)
-        pad = max((times[-1] - times[0]) / 20, dt.timedelta(hours=1))
+        pad = max((times[-1] - times[0]) / 20, dt.timedelta(minutes=10))
         x |= {"min": (times[0] - pad).isoformat(), "max": (times[-1] + pad).isoformat()}
     return _chart(x, metric, series, points, _when)
 
@@ -94,27 +97,45 @@ def spread(sizes: Sequence[int], most: int = MAX_LINES) -> list[int]:
 
 
 def batch_label(points: Sequence[Point]) -> Callable[[Point], str]:
-    """What names a line over sizes: format and version, and what else differs."""
-    backends = len({point.backend for point in points}) > 1
+    """What names a line over sizes: version, and what else differs."""
+    dtypes, backends = _differing(points)
     return lambda p: ", ".join(
-        filter(None, (p.dtype, p.version, p.backend if backends else "", p.configuration))
+        filter(None, (p.dtype if dtypes else "", p.version, _backend(p) if backends else "", p.configuration))
     )
 
 
 def case_label(points: Sequence[Point]) -> Callable[[Point], str]:
-    """What names a line over versions or time: size and format, and what else differs."""
-    backends = len({point.backend for point in points}) > 1
+    """What names a line over versions or time: size, and what else differs."""
+    dtypes, backends = _differing(points)
     return lambda p: ", ".join(
         filter(
             None,
             (
                 p.name if p.size is None else f"{size_name(p.kind)} = {p.size:,}",
-                p.dtype,
-                p.backend if backends else "",
+                p.dtype if dtypes else "",
+                _backend(p) if backends else "",
                 p.configuration,
             ),
         )
     )
+
+
+def _differing(points: Sequence[Point]) -> tuple[bool, bool]:
+    """Whether a line is to name its format, and its backend: one format of several backends stands above."""
+    backends = len({point.backend for point in points}) > 1
+    return not backends or len({point.dtype for point in points}) > 1, backends
+
+
+def _backend(point: Point) -> str:
+    """With the library that computes where the name hides it: torch.mm (cuBLAS)."""
+    hidden = point.library and point.library.lower() not in point.backend.lower()
+    return f"{point.backend} ({point.library})" if hidden else point.backend
+
+
+def ranked_lines(points: Sequence[Point], label: Callable[[Point], str]) -> dict[str, list[Point]]:
+    """Those with any speed: the others are marks on the axis, and would only fill the legend."""
+    lines = lines_of(points, label)
+    return {name: of for name, of in lines.items() if not all(point.mark for point in of)}
 
 
 def lines_of(points: Sequence[Point], label: Callable[[Point], str]) -> dict[str, list[Point]]:

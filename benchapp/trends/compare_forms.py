@@ -15,6 +15,7 @@ from benchapp.trends import compare_sides as sides
 from benchapp.trends.compare_pairs import Narrow
 from benchapp.trends.compare_queries import ORDERS, VERDICTS
 from benchapp.trends.compare_sides import Held
+from benchapp.trends.fields import SizesField, plain_shape, sizes_in
 from benchapp.web.filters import FilterForm
 from workers.bench.models import TENSOR_PARALLEL, model, models, projections
 
@@ -56,7 +57,8 @@ class CompareForm(FilterForm):
         required=False,
         choices=[("", "any model"), *((each.name, each.name) for each in models())],
     )
-    m = forms.CharField(
+    m = SizesField(
+        most=MAX_SIZES,
         label="M",
         required=False,
         max_length=300,
@@ -140,21 +142,7 @@ class CompareForm(FilterForm):
             widget.choices = [("", "all"), *((each, each) for each in known)]
 
     def clean_shape(self) -> str:
-        """As the catalog has it: 4096x6144, also where it was typed with × or spaces."""
-        typed = str(self.cleaned_data["shape"])
-        squeezed = typed.replace("×", "x").replace(" ", "")
-        return squeezed if re.fullmatch(r"\d+[xX*]\d+", squeezed) is None else re.sub("[X*]", "x", squeezed)
-
-    def clean_m(self) -> str:
-        """Canonical: sorted, without repeats, "1,16,64"."""
-        words = str(self.cleaned_data["m"]).replace(" ", ",").split(",")
-        try:
-            sizes = sorted({int(word) for word in words if word})
-        except ValueError:
-            raise forms.ValidationError("Expected sizes such as 1,16,64.") from None
-        if len(sizes) > MAX_SIZES or any(not 1 <= size < 2**31 for size in sizes):
-            raise forms.ValidationError(f"Expected at most {MAX_SIZES} positive numbers.")
-        return ",".join(map(str, sizes))
+        return plain_shape(str(self.cleaned_data["shape"]))
 
     def clean_only_a(self) -> str:
         return _only(self.cleaned_data["only_a"])
@@ -168,7 +156,7 @@ class CompareForm(FilterForm):
         return (kind, int(number)) if number else None
 
     def narrow(self) -> Narrow:
-        sizes = tuple(int(word) for word in (self.values["m"] or "").split(",") if word)
+        sizes = tuple(sizes_in(self.values["m"]))
         kind, dtype, shape, backend = (
             self.values[name] or "" for name in ("kind", "dtype", "shape", "backend")
         )

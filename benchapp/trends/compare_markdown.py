@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from benchapp.runs.ranking import RANKED_OUTCOMES
 from benchapp.trends import compare_words as words
 from benchapp.trends.compare_queries import Group, Half, Row
 from benchapp.trends.compare_sides import Side, differing
@@ -69,7 +70,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
 def _time(half: Half | None) -> str:
     if half is None:
         return NONE
-    if half.outcome not in ("ok", "unverified") or half.seconds is None:
+    if half.outcome not in RANKED_OUTCOMES or half.seconds is None:
         return plain(f"{half.outcome.replace('_', ' ')} {half.backend}")
     if "impossible" in half.flags:
         return plain(f"impossible {half.backend}")

@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection
-from django.urls import reverse
 
 from benchapp.catalog.models import Target
 from benchapp.runs import again
 from benchapp.runs.models import Document
+from benchapp.runs.ranking import may_rank
 from benchapp.trends.compare_sides import Held, Side, stacks_of
 from benchapp.trends.compare_stats import Ratio
 from benchapp.trends.points import TIMERS
-from benchapp.trends.utilisation import UNRATED, ceiling_at, value, work_of
+from benchapp.trends.queries import source_of
+from benchapp.trends.utilisation import counted, value
 from workers.bench.backends import library_of
 
 #: The classes of a pair, in the order in which they are counted.
@@ -285,9 +286,8 @@ def _row(row: Sequence[Any], detail: Mapping[int, dict[str, Any]]) -> Row:
 
 
 def _half(row: Mapping[str, Any], low: float | None, high: float | None) -> Half:
-    run, document = row["run_id"], row["document_id"]
-    wrong = row["outcome"] not in ("ok", "unverified") or "impossible" in row["flags"]
-    share = None if wrong else _of_roofline(row)
+    href, source = source_of(row)
+    share = _of_roofline(row) if may_rank(row["outcome"], row["flags"]) else None
     return Half(
         backend=row["backend"],
         library=library_of(row["backend"]) or "",
@@ -302,22 +302,16 @@ def _half(row: Mapping[str, Any], low: float | None, high: float | None) -> Half
         l2_policy=row["l2_policy"],
         error=row["error"],
         invalid_reason=row["invalid_reason"],
-        href=reverse("runs:detail", args=[run]) if run else reverse("runs:document", args=[document]),
-        source=f"run {run}" if run else f"document {document}",
+        href=href,
+        source=source,
         again=_again(row),
     )
 
 
 def _of_roofline(row: Mapping[str, Any]) -> float | None:
     """Share of the roofline in percent, as the trends page has it; None where no ceiling is known."""
-    work = work_of(row["kind"], json.loads(row["params"]))
-    rated = row["kind"] not in UNRATED if work is None else work.rate is not None
-    if work is None and rated:
-        return None
-    limit = ceiling_at(row["target"], work.rate if work else None)
-    flops = row["flops"] if row["flops"] is not None else work.flops if work else None
-    moved = row["bytes"] if row["bytes"] is not None else work.bytes if work else None
-    return value("roofline", row["median"], flops if rated else None, moved or None, limit)
+    work = counted(row["kind"], json.loads(row["params"]), row["flops"], row["bytes"])
+    return value("roofline", row["median"], work.flops, work.moved, work.ceiling(row["target"]))
 
 
 def _again(row: Mapping[str, Any]) -> str:

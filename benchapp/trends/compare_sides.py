@@ -13,9 +13,9 @@ from django.db.models import Max
 from benchapp.catalog.models import Stack, Target
 from benchapp.catalog.versions import newest_order
 from benchapp.runs.models import Document
+from benchapp.trends.places import names
+from benchapp.trends.components import FIRST, component_order
 
-#: Components that people ask about first; others follow by name.
-FIRST = ("flashinfer", "vllm", "trtllm", "sglang", "sgl-kernel", "cutlass", "torch")
 #: Whole stacks offered, newest first.
 MAX_STACKS = 40
 #: Characters of a stack's digest in an address.
@@ -84,13 +84,13 @@ def places(every: Sequence[Held]) -> dict[str, str]:
     for target in targets.values():
         if target.kind == Target.Kind.GPU and target.model:
             of_model[target.model].append(target)
+    named = names(targets.values())
     shown = {}
     for model, those in sorted(of_model.items()):
         if len(those) > 1:
             shown[f"model:{model}"] = f"any {model}"
     for target in sorted(targets.values(), key=lambda t: (t.kind != Target.Kind.GPU, str(t), t.pk)):
-        alone = len(of_model.get(target.model, ())) < 2
-        shown[str(target.pk)] = str(target) if alone else f"{target} {target.uuid[:12]}"
+        shown[str(target.pk)] = named[target.pk]
     return shown
 
 
@@ -112,12 +112,8 @@ def versions(here: Sequence[Held]) -> dict[str, list[str]]:
             found[component].add(str(version))
     return {
         name: sorted(found[name], key=newest_order, reverse=True)
-        for name in sorted(found, key=_component_order)
+        for name in sorted(found, key=component_order)
     }
-
-
-def _component_order(name: str) -> tuple[int, str]:
-    return (FIRST.index(name) if name in FIRST else len(FIRST), name)
 
 
 def choices(here: Sequence[Held], elsewhere: Sequence[Held] = ()) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -192,7 +188,7 @@ def differing(before: Sequence[Stack], after: Sequence[Stack]) -> list[tuple[str
         (name, old.get(name, ""), new.get(name, ""), old.get(name) != new.get(name))
         for name in {**old, **new}
     ]
-    return sorted(rows, key=lambda row: (not row[3], _component_order(row[0])))
+    return sorted(rows, key=lambda row: (not row[3], component_order(row[0])))
 
 
 def _merged(stacks: Sequence[Mapping[str, object]]) -> dict[str, str]:

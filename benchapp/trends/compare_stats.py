@@ -8,10 +8,11 @@ the sides swaps better and worse and changes nothing else.
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 from collections.abc import Sequence
 from typing import Literal
+
+from workers.bench.timing import median_interval
 
 Verdict = Literal["better", "worse", "same", "uncertain"]
 
@@ -47,21 +48,6 @@ class Ratio:
     value: float
     low: float
     high: float
-
-
-def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
-    """The distribution-free 95 % interval of the median, None of fewer than FEWEST_SAMPLES samples.
-
-    Between the order statistics of ranks floor(n/2 − 0.98 √n) and ceil(n/2 + 1 + 0.98 √n), counted from 1:
-    the formula of `workers.bench.timing.median_noise` (Le Boudec 2010, section 2.2.2).
-    """
-    n = len(samples)
-    reach = 0.98 * math.sqrt(n)
-    low, high = math.floor(n / 2 - reach), math.ceil(n / 2 + 1 + reach)
-    if low < 1 or high > n:
-        return None
-    ordered = sorted(samples)
-    return ordered[low - 1], ordered[high - 1]
 
 
 def estimate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchapp.trends import compare_stats as stats
+from benchapp.trends.compare_pairs import DOUBTFUL
 from benchapp.trends.compare_queries import VERDICTS, Group, Half, Row, Spread
 from benchapp.trends.compare_sides import Side
 from benchapp.web.templatetags.units import NBSP, si_time
@@ -160,11 +161,7 @@ def _which(old: Half | None, new: Half | None, flag: str) -> str:
 
 
 def _flags(old: Half | None, new: Half | None) -> str:
-    said = [
-        f"{flag.replace('_', ' ')} ({where})"
-        for flag in ("throttled", "contended", "few_samples")
-        if (where := _which(old, new, flag))
-    ]
+    said = [f"{flag.replace('_', ' ')} ({where})" for flag in DOUBTFUL if (where := _which(old, new, flag))]
     return ", ".join(said)
 
 

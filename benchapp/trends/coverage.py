@@ -18,9 +18,9 @@ from benchapp.catalog.models import Series, Stack, Target
 from benchapp.catalog.versions import newest_order, version_order
 from benchapp.runs.models import Measurement, Run, State
 from benchapp.runs.ranking import may_rank
+from benchapp.trends.components import varying, version_of
 from benchapp.trends.models import Offer
 from benchapp.trends.points import kind_name, shape_name, size_name
-from benchapp.trends.queries import varying, version_of
 
 #: Rows of one page: each is a format and backend of a shape, with all of its sizes.
 OFFERS_A_PAGE = 20

@@ -11,6 +11,8 @@ from django.http import QueryDict
 from benchapp.catalog.models import Target
 from benchapp.trends import queries
 from benchapp.trends.charts import MAX_LINES
+from benchapp.trends.places import names
+from benchapp.trends.fields import SizesField, plain_shape, sizes_in
 from benchapp.trends.points import kind_name, shape_name, size_name
 from benchapp.trends.utilisation import METRICS, UNRATED
 from benchapp.web.filters import FilterForm
@@ -45,7 +47,8 @@ class TrendsForm(FilterForm):
     shape = forms.CharField(label="Shape", required=False, max_length=120)
     dtype = forms.ChoiceField(label="dtype", required=False)
     backend = forms.ChoiceField(label="Backend", required=False)
-    m = forms.CharField(
+    m = SizesField(
+        most=MAX_M,
         label="M",
         required=False,
         max_length=120,
@@ -59,7 +62,9 @@ class TrendsForm(FilterForm):
         self, data: Mapping[str, Any], *, kinds: Sequence[tuple[int, str]], targets: Sequence[Target]
     ) -> None:
         super().__init__(data)
-        target = self._narrow("target", {str(target.pk): str(target) for target in targets})
+        named = names(targets)
+        target = self._narrow("target", {str(target.pk): named[target.pk] for target in targets})
+        self.target_name = named.get(int(target or 0), "")
         of_target = [kind for pk, kind in kinds if str(pk) == target]
         self.kind_chosen = self._narrow("kind", {kind: kind_name(kind) for kind in of_target})
         self.target_chosen = int(target or 0)
@@ -103,7 +108,7 @@ class TrendsForm(FilterForm):
             )
         else:
             field.widget = forms.TextInput(attrs={"list": "shapes", "size": 18, "autocomplete": "off"})
-        asked = _plain_shape(str(self.data.get("shape") or ""))
+        asked = plain_shape(str(self.data.get("shape") or ""))
         known = asked in self.shapes or (
             asked != "" and queries.is_offered(self.target_chosen, self.kind_chosen, asked)
         )
@@ -163,30 +168,13 @@ class TrendsForm(FilterForm):
         self.data = settled
 
     def clean_shape(self) -> str:
-        asked = _plain_shape(str(self.cleaned_data["shape"]))
+        asked = plain_shape(str(self.cleaned_data["shape"]))
         if asked and asked != self.shape_chosen:
             raise forms.ValidationError("Nothing of this shape was timed here.")
         return asked
 
-    def clean_m(self) -> str:
-        """Canonical: sorted, without repeats, "1,16,64"."""
-        given = str(self.cleaned_data["m"])
-        words = given.replace(" ", ",").split(",")
-        try:
-            extents = sorted({int(word) for word in words if word})
-        except ValueError:
-            raise forms.ValidationError("Expected batch sizes such as 1,16,64.") from None
-        if len(extents) > MAX_M or any(not 1 <= extent < 2**63 for extent in extents):
-            raise forms.ValidationError(f"Expected at most {MAX_M} positive numbers.")
-        return ",".join(map(str, extents))
-
     def extents(self) -> set[int]:
-        return {int(word) for word in (self.values["m"] or "").split(",") if word}
-
-
-def _plain_shape(text: str) -> str:
-    """A shape as the catalog writes it: 4096×7168 is 4096x7168."""
-    return text.strip().replace("×", "x").replace(" ", "")
+        return set(sizes_in(self.values["m"]))
 
 
 def _choices(field: forms.BoundField) -> int:

@@ -7,13 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.urls import reverse
-
 from benchapp.catalog.models import Series, Stack
 from benchapp.catalog.versions import newest_order, version_order
 from benchapp.runs.models import Measurement
 from benchapp.runs.ranking import may_rank
 from benchapp.trends.axes import value_axis
+from benchapp.trends.queries import source_of
 
 KIND = "jit_module"
 MAX_SERIES, MAX_ROWS, MAX_VERSIONS, MAX_LINES = 2000, 20_000, 12, 6
@@ -74,11 +73,7 @@ def modules() -> Modules:
 
 
 def _add(cell: Cell, metric: str, row: Mapping[str, Any]) -> None:
-    cell.href = (
-        reverse("runs:detail", args=[row["run_id"]])
-        if row["run_id"]
-        else reverse("runs:document", args=[row["document_id"]])
-    )
+    cell.href, _ = source_of(row)
     cell.outcome, cell.error = row["outcome"], row["error"]
     cell.built = may_rank(row["outcome"], row["flags"])
     if metric == "cpu_time":

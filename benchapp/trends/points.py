@@ -106,7 +106,7 @@ class Point:
     @property
     def flag_words(self) -> list[str]:
         said = [flag.replace("_", " ") for flag in self.flags]
-        return [*said, "L2-warm, above roofline"] if self.above_roofline else said
+        return [*said, roofline.STANDING_WORDS["above_roofline"]] if self.above_roofline else said
 
     @property
     def caution(self) -> list[str]:

@@ -15,10 +15,12 @@ from benchapp.catalog.models import Series, Stack, Target
 from benchapp.runs import again
 from benchapp.runs.models import Document, Latest, Measurement
 from benchapp.runs.ranking import may_rank
+from benchapp.trends.components import varying, version_of
 from benchapp.trends.models import Offer
 from benchapp.trends.points import NOTHING, TIMERS, Point, Triple
-from benchapp.trends.utilisation import UNRATED, Ceiling, ceiling_at, work_of
+from benchapp.trends.utilisation import Ceiling, counted
 from workers.bench.calls import calls_per_step
+from workers.bench.cases.parse import work_of
 
 #: Points of one page; more are left out, the oldest first, and the page says so.
 MAX_POINTS = 500
@@ -26,8 +28,6 @@ MAX_POINTS = 500
 MAX_SERIES, MAX_ROWS = 3000, 6000
 #: Shapes that a filter lists; others can be typed.
 MAX_SHAPES = 300
-#: Which component of a stack the versions are of, where several vary as much.
-FIRST_COMPONENTS = ("flashinfer", "vllm", "sglang", "trtllm", "tensorrt-llm", "torch", "sgl-kernel")
 #: Outcomes that are no speed, by how they are marked.
 MARKS = {"incorrect": "incorrect", "unsupported": "unsupported"}
 
@@ -54,10 +54,12 @@ def offers_of(target: int, kind: str, shape: str) -> list[tuple[str, str]]:
     return list(rows.order_by("-cases", "dtype", "backend").values_list("dtype", "backend"))
 
 
-def targets(ids: Collection[int]) -> list[Target]:
-    """GPUs first: their ceilings are known."""
-    found = Target.objects.filter(pk__in=ids).select_related("host")
-    return sorted(found, key=lambda target: (target.kind != Target.Kind.GPU, str(target), target.pk))
+def targets(ids: Iterable[int]) -> list[Target]:
+    """GPUs first: their ceilings are known. Those of one model stay in the order of `ids`."""
+    order = list(dict.fromkeys(ids))
+    found = Target.objects.select_related("host").in_bulk(order)
+    listed = [found[pk] for pk in order if pk in found]
+    return sorted(listed, key=lambda target: (target.kind != Target.Kind.GPU, str(target)))
 
 
 def sizes_of(target: int, kind: str, shape: str, dtype: str = "") -> list[int]:
@@ -86,29 +88,6 @@ class Found:
     def components(self) -> list[tuple[str, int]]:
         """(component, how many versions of it) of the stacks here, the one that varies most first."""
         return varying(self.stacks.values())
-
-
-def varying(stacks: Iterable[Mapping[str, str]]) -> list[tuple[str, int]]:
-    """(component, how many versions of it), the one that varies most first."""
-    versions: dict[str, set[str]] = defaultdict(set)
-    for stack in stacks:
-        for name, version in stack.items():
-            versions[name].add(str(version))
-    return sorted(((name, len(seen)) for name, seen in versions.items()), key=_varies_most)
-
-
-def version_of(stack: Mapping[str, str], component: str) -> str:
-    """The version of a component in a stack; of a stack without it, its own library by name: torch 2.11.0."""
-    if component in stack:
-        return str(stack[component])
-    own = next((name for name in FIRST_COMPONENTS if name in stack), "")
-    return f"{own} {stack[own]}" if own else f"without {component}"
-
-
-def _varies_most(component: tuple[str, int]) -> tuple[int, int, str]:
-    name, versions = component
-    rank = FIRST_COMPONENTS.index(name) if name in FIRST_COMPONENTS else len(FIRST_COMPONENTS)
-    return -versions, rank, name
 
 
 def find(
@@ -191,7 +170,7 @@ def launch_floors(target: Target) -> dict[str, float]:
 
 def points(found: Found, component: str, floors: Mapping[str, float], calls: int = 1) -> list[Point]:
     """By size and time; `version` is of `component`, and `calls` are those of a decode step."""
-    limits: dict[str | None, Ceiling | None] = {}
+    limits: dict[tuple[str | None, bool], Ceiling | None] = {}
     configurations = _configurations(found.series.values())
     made = [_point(found, row, component, floors, calls, limits, configurations) for row in found.rows]
     return sorted(made, key=lambda point: (point.size or 0, point.name, point.measured_at))
@@ -203,20 +182,16 @@ def _point(
     component: str,
     floors: Mapping[str, float],
     calls: int,
-    limits: dict[str | None, Ceiling | None],
+    limits: dict[tuple[str | None, bool], Ceiling | None],
     configurations: Mapping[int, str],
 ) -> Point:
     series, components = found.series[row["series_id"]], found.stacks[row["stack_id"]]
     document, params = found.documents[row["document_id"]], series["case__params"]
-    work = work_of(found.kind, params)
-    rated = found.kind not in UNRATED if work is None else work.rate is not None
-    rate = work.rate if work else None
-    if rate not in limits:
-        limits[rate] = ceiling_at(found.target, rate)
+    work = counted(found.kind, params, row["flops"], row["bytes"])
+    if (work.rate, work.known) not in limits:
+        limits[work.rate, work.known] = work.ceiling(found.target)
     invalid = row["run__invalid_reason"] or ""
-    run = row["run_id"]
-    flops = row["flops"] if row["flops"] is not None else work.flops if work else None
-    moved = row["bytes"] if row["bytes"] is not None else work.bytes if work else None
+    href, source = source_of(row)
     return Point(
         kind=found.kind,
         size=series["case__size"],
@@ -233,22 +208,28 @@ def _point(
         n=row["n"],
         timer=TIMERS.get(row["timer"], row["timer"]),
         l2_policy=row["l2_policy"],
-        flops=flops if rated else None,
-        moved=moved or None,
-        limit=limits[rate] if work or not rated else None,
+        flops=work.flops,
+        moved=work.moved,
+        limit=limits[work.rate, work.known],
         clock_mhz=row["sm_clock_mhz_median"],
         floor=_floor(row["timer"], floors, document["facts__costs"] or {}),
         calls=calls,
         params=params,
         mark=_mark(row, invalid),
         remark=invalid or row["error"],
-        href=reverse("runs:detail", args=[run])
-        if run
-        else reverse("runs:document", args=[row["document_id"]]),
-        source=f"run {run}" if run else f"document {row['document_id']}",
+        href=href,
+        source=source,
         origin=document["origin"],
         again=again.of_point(components, found.target.key, found.kind, params),
     )
+
+
+def source_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """(address, in words) of what brought a measurement: its run, or its document where it came without."""
+    run, document = row["run_id"], row["document_id"]
+    if run:
+        return reverse("runs:detail", args=[run]), f"run {run}"
+    return reverse("runs:document", args=[document]), f"document {document}"
 
 
 def _name(params: Mapping[str, Any]) -> str:

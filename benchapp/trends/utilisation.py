@@ -8,9 +8,7 @@ from typing import Any
 
 from benchapp.catalog.models import Target
 from workers.bench import hardware, roofline
-from workers.bench.cases.base import Work
-from workers.bench.cases.parse import KINDS
-from workers.bench.document import BenchError
+from workers.bench.cases.parse import work_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,15 +102,36 @@ def why_no_ceiling(target: Target, dtype: str) -> str:
     return f"No {dtype or 'such'} peak is known for {target}, so there is no share of peak or roofline."
 
 
-def work_of(kind: str, params: Mapping[str, Any]) -> Work | None:
-    """The compulsory work of a case by its parameters; None of one that no bench here knows."""
-    if kind not in KINDS:
-        return None
-    try:
-        work: Work = KINDS[kind].read(params, kind).work
-    except BenchError:
-        return None
-    return work
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counted:
+    """The work of one call as it is held against a ceiling: that of its rate, or of bandwidth alone.
+
+    `flops` is None for work that no peak is stated for.
+    """
+
+    rate: str | None
+    flops: float | None
+    moved: float | None
+    #: whether it is known which ceiling that is
+    known: bool
+
+    def ceiling(self, target: Target) -> Ceiling | None:
+        return ceiling_at(target, self.rate) if self.known else None
+
+
+def counted(kind: str, params: Mapping[str, Any], flops: float | None, moved: float | None) -> Counted:
+    """The work of a case: FLOP and bytes that its measurement tells, else those that its parameters say."""
+    work = work_of(kind, params)
+    rated = kind not in UNRATED if work is None else work.rate is not None
+    if work is not None:
+        flops = work.flops if flops is None else flops
+        moved = work.bytes if moved is None else moved
+    return Counted(
+        rate=work.rate if work else None,
+        flops=flops if rated else None,
+        moved=moved or None,
+        known=work is not None or not rated,
+    )
 
 
 def value(

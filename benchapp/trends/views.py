@@ -22,7 +22,7 @@ from benchapp.trends.utilisation import METRICS, why_no_ceiling
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     kinds = queries.offered_kinds()
-    targets = queries.targets({target for target, _ in kinds})
+    targets = queries.targets(target for target, _ in kinds)
     form = TrendsForm.read(request.GET, kinds=kinds, targets=targets)
     view = form.values["view"]
     if view == "modules":
@@ -112,7 +112,7 @@ def _of_versions(points: list[Point], versions: list[str], version: str) -> tupl
     """The points of one version, or of the newest few: (points, versions left out)."""
     if version:
         return [point for point in points if point.version == version], []
-    lines = len({(point.dtype, point.backend, point.configuration) for point in points})
+    lines = len({(point.dtype, point.backend, point.configuration) for point in points if not point.mark})
     shown = versions[: max(2, charts.MAX_LINES // max(1, lines))]
     return [point for point in points if point.version in shown], versions[len(shown) :]
 

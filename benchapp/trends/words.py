@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from benchapp.trends.points import Point, kind_name
-from benchapp.web.templatetags.units import percent, si_time, tflops
-
-NBSP = "\u00a0"
+from benchapp.web.templatetags.units import NBSP, percent, si_time, tflops
 
 
 def headline(points: Sequence[Point]) -> str:

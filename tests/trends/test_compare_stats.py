@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchapp.trends import compare_stats as stats
-from workers.bench.timing import median_noise
+from workers.bench.timing import median_interval, median_noise
 
 times = st.floats(1e-6, 1e-2)
 OPPOSITE = {"better": "worse", "worse": "better", "same": "same", "uncertain": "uncertain"}
@@ -59,7 +59,7 @@ def test_a_verdict_on_repeated_times_does_not_depend_on_their_unit(before, after
 
 @given(st.lists(times, min_size=1, max_size=60))
 def test_the_interval_is_the_one_that_the_bench_samples_by(samples):
-    interval, noise = stats.median_interval(samples), median_noise(samples)
+    interval, noise = median_interval(samples), median_noise(samples)
     assert (interval is None) == math.isinf(noise) == (len(samples) < stats.FEWEST_SAMPLES)
     if interval is not None:
         low, high = interval

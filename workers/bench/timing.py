@@ -35,24 +35,30 @@ def summarise(samples: Sequence[float]) -> Statistics:
     return Statistics(n=len(samples), median=median, q1=q1, q3=q3, min=min(samples))
 
 
-def median_noise(samples: Sequence[float]) -> float:
-    """Half-width of the distribution-free 95 % confidence interval of the median, over the median.
+def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
+    """The distribution-free 95 % confidence interval of the median; None of too few samples, fewer than 8.
 
-    The interval runs between the order statistics of ranks floor(n/2 − 0.98 √n) and
-    ceil(n/2 + 1 + 0.98 √n), counted from 1 (Le Boudec, Performance Evaluation of Computer and
-    Communication Systems, 2010, section 2.2.2; Hoefler and Belli, SC15, rule 8). It assumes
-    independent samples. Infinite while there are too few samples for such ranks.
+    It runs between the order statistics of ranks floor(n/2 − 0.98 √n) and ceil(n/2 + 1 + 0.98 √n), counted
+    from 1 (Le Boudec, Performance Evaluation of Computer and Communication Systems, 2010, section 2.2.2;
+    Hoefler and Belli, SC15, rule 8). It assumes independent samples.
     """
     n = len(samples)
     reach = 0.98 * math.sqrt(n)
     low, high = math.floor(n / 2 - reach), math.ceil(n / 2 + 1 + reach)
     if low < 1 or high > n:
-        return math.inf
+        return None
     ordered = sorted(samples)
-    median = statistics.median(ordered)
-    if median <= 0:
+    return ordered[low - 1], ordered[high - 1]
+
+
+def median_noise(samples: Sequence[float]) -> float:
+    """Half-width of the median's interval, over the median; infinite where there is none."""
+    interval = median_interval(samples)
+    median = statistics.median(samples) if interval else 0.0
+    if interval is None or median <= 0:
         return math.inf
-    return (ordered[high - 1] - ordered[low - 1]) / 2 / median
+    low, high = interval
+    return (high - low) / 2 / median
 
 
 def is_short(samples: Sequence[float]) -> bool:

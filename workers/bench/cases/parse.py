@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workers.bench.cases.base import Case, Params, Value
+from workers.bench.cases.base import Case, Params, Value, Work
 from workers.bench.cases.ceiling import Copy, EmptyKernel
 from workers.bench.cases.gemm import Gemm, GroupedGemm
 from workers.bench.cases.modules import JitModule
@@ -48,6 +48,14 @@ def from_params(kind: str, params: Any, where: str) -> Case:
         raise BenchError("bad_case", f"{where}: expected an object with the parameters of a {kind}.")
     case: Case = KINDS[kind].read(params, where)
     return case
+
+
+def work_of(kind: str, params: Mapping[str, Any]) -> Work | None:
+    """The compulsory work of a case by its parameters; None of one that no bench here knows."""
+    try:
+        return from_params(kind, params, kind).work
+    except BenchError:
+        return None
 
 
 def as_row(case: Case) -> Params:
