@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from workers.bench.cases.base import shape_of
+from workers.bench.cases.base import CONSTANT, shape_of
 from workers.bench.cases.parse import KINDS
 
 
@@ -22,13 +23,21 @@ def case_digest(kind: str, params: Mapping[str, Any]) -> str:
 
 
 def case_label(kind: str, params: Mapping[str, Any]) -> str:
-    """Short name for people: gemm bf16 16 × 4096 × 6144."""
-    rest = dict(params)
-    dims = [str(rest.pop(axis)) for axis in ("m", "n", "k") if axis in rest]
-    words = [kind, *(str(rest.pop("dtype")) for _ in range(1) if "dtype" in rest)]
-    if dims:
-        words.append(" × ".join(dims))
-    words += [f"{name} {value}" for name, value in sorted(rest.items())]
+    """Short name for people: "gemm bf16 16 × 4096 × 6144", "quantize bf16 64 × 7168 to nvfp4"."""
+    written = [field.name for field in dataclasses.fields(KINDS[kind])] if kind in KINDS else []
+    rest = {name: params[name] for name in (*written, *sorted(params)) if name in params}
+    for name in CONSTANT:
+        rest.pop(name, None)
+    words = [kind.replace("_", " ")]
+    if "dtype" in rest:
+        words.append(str(rest.pop("dtype")))
+    words += [
+        " × ".join(str(rest.pop(name)) for name in extents)
+        for extents in (("m", "n", "k"), ("tokens", "hidden"))
+        if rest.keys() >= set(extents)
+    ]
+    for name, value in rest.items():
+        words += [str(value)] if kind.endswith(f"_{name}") else [name.replace("_", " "), str(value)]
     return " ".join(words)[:200]
 
 

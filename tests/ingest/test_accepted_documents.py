@@ -41,7 +41,7 @@ def test_a_document_becomes_measurements_samples_and_the_latest_of_each_series()
     assert (stored.median, stored.n, stored.timer, stored.cosine) == (1e-3, 2, "wall_clock", 0.999999)
     assert Sample.objects.get(measurement_id=stored.id).values == [1e-3, 1.01e-3]
     assert stored.series.backend == "torch"
-    assert stored.series.case.label == "gemm bf16 16 × 1024 × 1024 layout nt"
+    assert stored.series.case.label == "gemm bf16 16 × 1024 × 1024"
 
 
 def test_the_raw_document_is_kept_byte_for_byte():

@@ -76,7 +76,7 @@ def test_one_line_a_job_and_a_good_end(capsys: pytest.CaptureFixture[str]):
     lines, status = wait(capsys)
     assert lines == [
         "survey flashinfer=0.6.3 sm120 nvfp4: 16 tile variants, 14 fit, 2 overflow by 1,024 B",
-        "gemm torch=2.13.0 x86_64: 1 case, 1 ok, best 33.6 GFLOP/s (gemm bf16 16 × 1024 × 1024 layout nt)",
+        "gemm torch=2.13.0 x86_64: 1 case, 1 ok, best 33.6 GFLOP/s (gemm bf16 16 × 1024 × 1024)",
     ]
     assert status is None
 

@@ -1,8 +1,9 @@
 from django.db import migrations, models
 
-from benchapp.catalog.digests import case_sweep
+from benchapp.catalog.digests import case_label, case_sweep
 
 BATCH = 2000
+FIELDS = ["shape", "dtype", "size", "label"]
 
 
 def fill(apps, schema_editor):
@@ -11,12 +12,13 @@ def fill(apps, schema_editor):
     batch = []
     for case in Case.objects.only("pk", "kind", "params").iterator(chunk_size=BATCH):
         case.shape, case.dtype, case.size = case_sweep(case.kind, case.params)
+        case.label = case_label(case.kind, case.params)
         batch.append(case)
         if len(batch) == BATCH:
-            Case.objects.bulk_update(batch, ["shape", "dtype", "size"])
+            Case.objects.bulk_update(batch, FIELDS)
             batch = []
     if batch:
-        Case.objects.bulk_update(batch, ["shape", "dtype", "size"])
+        Case.objects.bulk_update(batch, FIELDS)
 
 
 class Migration(migrations.Migration):

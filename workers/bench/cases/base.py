@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Protocol, Self
 from workers.bench.document import BenchError
 
 MAX_EXTENT = 2**20
+#: Parameters that are the same in every case of a kind and format: no part of a name.
+CONSTANT = ("layout", "out")
 Value = str | int | bool
 Params = dict[str, Value]
 
@@ -125,5 +127,5 @@ def shape_of(kind: str, params: Mapping[str, Any], sweep: str | None) -> str:
     """
     if kind == "gemm":
         return f"{params.get('n')}x{params.get('k')}"
-    rest = {name: value for name, value in params.items() if name not in (sweep, "dtype", "layout", "out")}
+    rest = {name: value for name, value in params.items() if name not in (sweep, "dtype", *CONSTANT)}
     return ",".join(f"{name}={value}" for name, value in sorted(rest.items()))[:120]
