@@ -13,7 +13,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-NAME = "lock.json"
+from workers.bench.modules import lock
+
+NAME = lock.NAME
 
 #: Run by the environment's own Python: what it would import, each name once, as it would find it.
 LISTING = """
