@@ -22,7 +22,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from workers import environments, lockfile
+from workers import environments, lockfile, sharing
 from workers.bench.document import BenchError
 from workers.bench.modules import libraries
 from workers.bench.tiles import arches, toolchain
@@ -116,6 +116,8 @@ def _fill(aside: Path, versions: Mapping[str, str], below: Path | None, options:
     for report in reports:
         report.unlink()
     (aside / lockfile.NAME).write_text(json.dumps(lock, indent=1) + "\n")
+    finished = ((each, lockfile.read(each)) for each in environments.built(aside.parent))
+    sharing.share(_packages(aside), lock, ((_packages(each), other) for each, other in finished if other))
     if "flashinfer" in versions and options.arches:
         _modules(aside, options)
 

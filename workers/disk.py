@@ -55,7 +55,8 @@ class Item:
 
 @dataclasses.dataclass(slots=True)
 class Inventory:
-    """Looks at a data folder. An environment never changes once built, so it is measured once."""
+    """Looks at a data folder. An environment never changes once built, so all are measured anew only when one
+    came or went: they share files."""
 
     home: Path
     _environments: dict[tuple[str, int], int] = dataclasses.field(default_factory=dict)
@@ -67,18 +68,20 @@ class Inventory:
     def environments(self) -> list[Item]:
         """The environments that are built. What several share lies in one of them, their base, and is counted
         there; a base was used when the last of those that lie on it was."""
-        found, known = [], {}
+        found: list[Item] = []
         lying: dict[Path, float] = {}
-        for folder, status in _entries(self.home / "envs"):
-            if environments.NAME.fullmatch(folder.name):
-                key = (folder.name, status.st_ino)
-                size = self._environments.get(key)
-                known[key] = measure(folder)[0] if size is None else size
-                item = Item(folder, Kind.ENVIRONMENT, known[key], _used(folder, status))
-                found.append(item)
-                if base := environments.base_of(folder):
-                    lying[base] = max(lying.get(base, 0.0), item.used_at)
-        self._environments = known
+        built = {
+            (folder.name, status.st_ino): (folder, status)
+            for folder, status in _entries(self.home / "envs")
+            if environments.NAME.fullmatch(folder.name)
+        }
+        if built.keys() != self._environments.keys():
+            self._environments = {key: measure(folder)[0] for key, (folder, _) in built.items()}
+        for key, (folder, status) in built.items():
+            item = Item(folder, Kind.ENVIRONMENT, self._environments[key], _used(folder, status))
+            found.append(item)
+            if base := environments.base_of(folder):
+                lying[base] = max(lying.get(base, 0.0), item.used_at)
         return [
             dataclasses.replace(item, used_at=max(item.used_at, lying[item.path]), shared=True)
             if item.path in lying
@@ -129,7 +132,8 @@ def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 def measure(path: Path) -> tuple[int, float]:
     """Bytes on disk of a file or a folder and all in it, and when a file in it was last read or written.
 
-    The kernel notes reading once a day or so, which is good enough for what is kept for weeks.
+    A file with several names counts in equal parts under each. The kernel notes reading once a day or so,
+    which is good enough for what is kept for weeks.
     """
     try:
         status = path.lstat()
@@ -144,7 +148,7 @@ def measure(path: Path) -> tuple[int, float]:
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            size += status.st_blocks * 512
+            size += status.st_blocks * 512 // max(1, status.st_nlink)
             used_at = max(used_at, status.st_atime, status.st_mtime)
     return size, used_at
 

@@ -21,6 +21,9 @@ from workers.disk import Inventory
 BASE = {"torch": "2.13.0", "cuda": "13"}
 OLD, NEW = ({**BASE, "flashinfer": version} for version in ("0.5.3", "0.6.3"))
 BALLAST = 2_000_000
+#: of a file that every upper layer has
+LARGE = 200_000
+SITE = Path(f"python{sys.version_info.major}.{sys.version_info.minor}") / "site-packages"
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +35,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheels.wheel(place, "shared", "1.0", {"shared.py": "version = '1.0'\n"})
     for version in ("1.0", "2.0"):
         wheels.wheel(place, "nvidia-thing", version, {"thing.py": f"version = {version!r}\n"})
-    wheels.wheel(place, "nvidia-cutlass-dsl", "4.8.1", {"dsl.py": ""})
+    wheels.wheel(place, "nvidia-cutlass-dsl", "4.8.1", {"dsl.py": "", "dsl_libs.bin": "x" * LARGE})
     asks = ["torch", "shared", "nvidia-cutlass-dsl>=4.2.1"]
     wheels.flashinfer(place, "0.5.3", asks)
     wheels.flashinfer(place, "0.6.3", [*asks, "nvidia-thing<2"])
     wheels.flashinfer(place, "0.6.4", ["torch"], calls_itself="0.6.3")
     wheels.flashinfer(place, "0.6.5")
+    wheels.flashinfer(place, "0.6.6", asks)
     return place
 
 
@@ -75,6 +79,27 @@ def test_two_versions_share_torch_and_each_sees_its_own_library(home: Path):
     sizes = {item.path: item.bytes for item in Inventory(home).environments()}
     assert sizes[base] > BALLAST
     assert max(sizes[old], sizes[new]) < BALLAST / 2
+
+
+def test_equal_files_of_two_upper_layers_lie_on_disk_once(home: Path, folder: Path):
+    """FlashInfer's extras are larger than it is, and the same beside many of its versions."""
+    third = {**BASE, "flashinfer": "0.6.6"}
+    assert subprocess.run(command(home / "envs", folder, third), check=False).returncode == 0
+    large = [
+        environments.location(home / "envs", versions) / "lib" / SITE / "dsl_libs.bin"
+        for versions in (OLD, NEW, third)
+    ]
+    assert large[0].stat().st_nlink >= 2 and large[0].read_bytes() == b"x" * LARGE
+    assert large[1].stat().st_ino in {each.stat().st_ino for each in (large[0], large[2])}
+    sizes = {item.path: item.bytes for item in Inventory(home).environments()}
+    on_disk = {
+        (status.st_dev, status.st_ino): status.st_blocks * 512
+        for path in (home / "envs").rglob("*")
+        if path.is_file() and not path.is_symlink() and (status := path.stat())
+    }
+    assert abs(sum(sizes.values()) - sum(on_disk.values())) < 64 * 1024
+    assert environments.remove(environments.location(home / "envs", third))
+    assert large[1].read_bytes() == b"x" * LARGE  # what another one shared is still there
 
 
 def test_what_must_differ_from_the_base_lies_in_the_upper_layer_alone(home: Path):
