@@ -22,6 +22,7 @@ from workers.bench.gemm.children import Limits, StoppedError, measure_groups
 from workers.bench.gemm.how import How
 from workers.bench.gemm.results import Results
 from workers.bench.gemm.sets import L2_CHOICES
+from workers.bench.modules import lock
 from workers.bench.suites import SUITES
 
 #: shapes in one argument of the repeat command, so that a long list is no long command
@@ -138,7 +139,7 @@ def run(args: argparse.Namespace) -> Document:
         measurements=tuple(each for case in cases for each in results.of(case)),
         logs=results.logs,
         costs={**floor_costs(results), "wall_seconds": round(time.monotonic() - began, 3)},
-        notes=notes(results),
+        notes=(*lock.notes(), *notes(results)),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import os
 import platform
 import re
@@ -20,6 +19,7 @@ from workers.bench import memory
 from workers.bench.cases.modules import JitModule
 from workers.bench.document import BenchError, Document, Measurement, Progress, Target, now
 from workers.bench.modules import build, libraries, lock, table
+from workers.bench.operators.stack import packages
 from workers.bench.tiles import arches as known
 from workers.bench.tiles import toolchain
 from workers.bench.tiles.cache import Cache
@@ -28,12 +28,6 @@ from workers.bench.tiles.deep import KERNEL_BYTES
 _ARCH = re.compile(r"sm(?:8[0-9]|90|1[0-9]{2})")
 #: Two in one name is what a document's target holds.
 _MOST_ARCHES = 2
-#: Word of the stack → distribution.
-_STACK = {
-    "tvm-ffi": "apache-tvm-ffi",
-    "cutlass-dsl": "nvidia-cutlass-dsl",
-    "cudnn-frontend": "nvidia-cudnn-frontend",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -156,19 +150,13 @@ def _build_all(
 
 
 def _stack(torch: Any, flashinfer: Any, found: toolchain.Toolchain) -> dict[str, str]:
-    stack = {
+    return packages() | {
         "flashinfer": str(flashinfer.__version__),
         "torch": str(torch.__version__),
         "nvcc": found.version,
         "gxx": found.gxx_version,
         "python": platform.python_version(),
     }
-    for word, name in _STACK.items():
-        try:
-            stack[word] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return stack
 
 
 def _bytes(folder: Path) -> int:

@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-#: word of the stack → the distributions that may bring it, the first that is installed
+#: word of the stack → the distribution that brings it
 _DISTRIBUTIONS = {
-    "flashinfer": ("flashinfer-python",),
-    "cutlass-dsl": ("nvidia-cutlass-dsl",),
-    "tvm-ffi": ("apache-tvm-ffi",),
-    "cudnn-frontend": ("nvidia-cudnn-frontend",),
-    "sgl-kernel": ("sgl-kernel",),
-    "cupti": ("cupti-python",),
-    "triton": ("triton",),
+    "flashinfer": "flashinfer-python",
+    "cutlass-dsl": "nvidia-cutlass-dsl",
+    "tvm-ffi": "apache-tvm-ffi",
+    "cudnn-frontend": "nvidia-cudnn-frontend",
+    "sgl-kernel": "sgl-kernel",
+    "cupti": "cupti-python",
+    "triton": "triton",
 }
 _CUTLASS_HEADER = "data/cutlass/include/cutlass/version.h"
 
@@ -30,13 +30,15 @@ def observed(torch: Any, device: str) -> dict[str, str]:
     found = {"torch": str(torch.__version__), "python": platform.python_version()}
     if device != "cuda":
         return {**found, **cpu_libraries(torch.__config__.show())}
-    for word, names in _DISTRIBUTIONS.items():
-        version = installed(names)
-        if version is not None:
-            found[word] = version
-    found.update(_of_torch(torch))
+    found |= packages() | _of_torch(torch)
     cutlass = bundled_cutlass("flashinfer")
     return found if cutlass is None else {**found, "cutlass": cutlass}
+
+
+def packages() -> dict[str, str]:
+    """Of the packages beside torch that this Python can import from."""
+    found = {word: installed([name]) for word, name in _DISTRIBUTIONS.items()}
+    return {word: version for word, version in found.items() if version is not None}
 
 
 def _of_torch(torch: Any) -> dict[str, str]:
