@@ -6,8 +6,10 @@ import base64
 import csv
 import hashlib
 import io
+import lzma
 import re
 import zipfile
+import zlib
 from pathlib import Path
 
 from django.conf import settings
@@ -19,6 +21,8 @@ from workers.failure import Failure
 from workers.identity import Identity
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
+#: One tag as a name of a file may have it.
+_TAG = re.compile(r"(?m)^Tag: *(\w+(?:\.\w+)*-\w+(?:\.\w+)*-\w+(?:\.\w+)*)\s*$", re.ASCII)
 
 
 def wheel_of(run: Claim, me: Identity) -> Path | None:
@@ -70,14 +74,21 @@ def for_pip(wheel: Path, version: str, folder: Path) -> Path:
                     "its wheel must be registered.",
                 )
             package = old.partition("-")[0]
+            if not re.fullmatch(r"\w+", package, re.ASCII):
+                raise Failure(
+                    "candidate", f"The candidate's wheel cannot be read: {package[:60]!r} is no name."
+                )
             new = f"{package}-{version}.dist-info"
-            tags = re.findall(r"(?m)^Tag: *(\S+-\S+-\S+?)\s*$", source.read(f"{old}/WHEEL").decode())
+            tags = _TAG.findall(source.read(f"{old}/WHEEL").decode())
             folder.mkdir(parents=True, exist_ok=True)
             made = folder / f"{package}-{version}-{_tag(tags)}.whl"
             aside = made.with_suffix(".part")
             with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as target:
                 _relabel(source, target, old, new, version)
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, OSError) as error:
+    except (
+        zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, ValueError, OSError,
+        RuntimeError,  # packed with a password, or by a method that is not known here
+    ) as error:  # fmt: skip
         raise Failure("candidate", f"The candidate's wheel cannot be read: {error}") from None
     aside.replace(made)
     return made

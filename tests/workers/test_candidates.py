@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import subprocess
 import sys
 import zipfile
@@ -68,3 +69,40 @@ def test_what_is_no_wheel_is_refused(tmp_path):
     with pytest.raises(Failure, match="cannot be read"):
         for_pip(tmp_path / "abc.whl", VERSION, tmp_path / "links")
     assert not (tmp_path / "links").exists()
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("Tag: py2-none-any", "Tag: ../../../x-none-any"),
+        ("Tag: py2-none-any", "Tag: py2-none-any-more"),
+        ("flashinfer_python-0.7.0.dist-info/METADATA", "../../x-0.7.0.dist-info/METADATA"),
+        ("flashinfer_python-0.7.0.dist-info/METADATA", "a b-0.7.0.dist-info/METADATA"),
+    ],
+)
+def test_no_word_of_a_wheel_leads_out_of_its_folder(tmp_path, old, new):
+    whole = wheel(tmp_path / "abc.whl")
+    hostile = tmp_path / "hostile.whl"
+    about, other = (name.rpartition("/")[0] for name in (old, new))
+    with zipfile.ZipFile(whole) as source, zipfile.ZipFile(hostile, "w") as target:
+        for name in source.namelist():
+            text = source.read(name).decode().replace(old, new)
+            target.writestr(name.replace(about, other) if about else name, text)
+    folder = tmp_path / "a" / "b" / "links"
+    try:
+        made = for_pip(hostile, VERSION, folder)
+    except Failure as failure:
+        assert "cannot be read" in failure.sentence
+    else:
+        assert made.name == f"flashinfer_python-{VERSION}-py3-none-any.whl"
+    outside = {path for path in tmp_path.rglob("*.whl") if folder not in path.parents}
+    assert outside == {whole, hostile}
+
+
+def test_a_packed_member_that_cannot_be_unpacked_is_told(tmp_path):
+    body = bytearray(wheel(tmp_path / "abc.whl").read_bytes())
+    for at in [match.start() for match in re.finditer(b"PK\x01\x02", body)]:
+        body[at + 8] |= 1  # packed with a password, it says
+    (tmp_path / "abc.whl").write_bytes(body)
+    with pytest.raises(Failure, match="cannot be read"):
+        for_pip(tmp_path / "abc.whl", VERSION, tmp_path / "links")

@@ -199,6 +199,8 @@ def test_a_table_that_cannot_be_borrowed_is_told(tmp_path: Path):
         "- 1": "reuse.yaml: expected a mapping at the top",
         "reuse: [{table: gemm_perf, from_version: ../../..}]": "reuse.yaml: expected the version that"
         " gemm_perf is borrowed from, such as 1.3.0rc10",
+        'reuse: !!int ""': "reuse.yaml: expected a list of tables at reuse",
+        "? [a]: b": "reuse.yaml is not whole YAML",
         "reuse: [{table: ../x, from_version: 1.0.0}]": "reuse.yaml: expected the name of a table, such as"
         " gemm_perf",
     }.items():
@@ -313,6 +315,28 @@ def test_what_is_no_table_at_all_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(parquet, "MAX_UNPACKED_BYTES", 100)
     path.write_bytes(whole)
     assert fault(path) == "unpacks to more than 100 bytes, the most that is read"
+
+
+@pytest.mark.parametrize(
+    "provenance, said",
+    [
+        ("collected", "collected"),
+        ("!!timestamp never", "never"),
+        (f"0x{'f' * 5000}", "0x" + "f" * 37 + "…"),
+        ("[*a]", "no word"),
+    ],
+)
+def test_what_stands_beside_a_table_is_quoted_as_text_and_short(tmp_path: Path, provenance: str, said: str):
+    """Nine levels of ten references each would be written out as 10⁹ words."""
+    path = gemm(tmp_path, {})
+    levels = "abcdefghi"
+    lists = "i: &i [x]\n" + "".join(
+        f"{name}: &{name} [{','.join([f'*{below}'] * 10)}]\n"
+        for name, below in zip(levels[-2::-1], levels[:0:-1], strict=True)
+    )
+    path.with_name("collection_meta.yaml").write_text(f"{lists}provenance: {provenance}\n")
+    notes = Rows(read(path, Claims()).body).document.notes
+    assert f"collection_meta.yaml says: provenance {said}, table nothing." in notes
 
 
 def _empty(tmp_path: Path) -> Path:
