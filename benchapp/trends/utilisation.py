@@ -74,12 +74,6 @@ class Ceiling:
         return roofline.bound_by(flops, self.peak, moved, self.bandwidth)
 
 
-def ceiling(target: Target, dtype: str) -> Ceiling | None:
-    """The datasheet's ceiling for products of `dtype`; None where the device or its rate is not known."""
-    known = dtype in roofline.RATE_OF_FORMAT
-    return ceiling_at(target, roofline.rate_of(dtype, dtype)) if known else None
-
-
 def ceiling_at(target: Target, rate: str | None) -> Ceiling | None:
     """The ceiling at a tensor-core rate ("bf16", "fp8" …), of bandwidth alone without one."""
     model = hardware.lookup(target.model)

@@ -204,9 +204,10 @@ def fastest_gemm() -> list[Fastest]:
 
 
 def _share_of_roofline(measurement: Measurement) -> float | None:
-    dtype = str(measurement.series.case.params.get("dtype", ""))
-    limit = utilisation.ceiling(measurement.series.target, dtype)
-    percent = utilisation.value("roofline", measurement.median, measurement.flops, measurement.bytes, limit)
+    case = measurement.series.case
+    work = utilisation.counted(case.kind, case.params, measurement.flops, measurement.bytes)
+    limit = work.ceiling(measurement.series.target)
+    percent = utilisation.value("roofline", measurement.median, work.flops, work.moved, limit)
     return None if percent is None else percent / 100
 
 

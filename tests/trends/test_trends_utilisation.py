@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchapp.catalog.models import Target
-from benchapp.trends.utilisation import METRICS, ceiling, value, why_no_ceiling
+from benchapp.trends.utilisation import METRICS, ceiling_at, value, why_no_ceiling
 from workers.bench import roofline
 
 H200 = Target(kind="gpu", arch="sm90", model="NVIDIA H200")
 
 
 def test_shares_of_peak_and_roofline():
-    limit = ceiling(H200, "bf16")
+    limit = ceiling_at(H200, "bf16")
     assert limit is not None
     assert limit.peak == pytest.approx(132 * 1830e6 * 4096)
     flops, moved = (
@@ -36,7 +36,7 @@ def test_shares_of_peak_and_roofline():
 )
 def test_an_unknown_device_has_no_share_and_says_so(kind, model, says):
     target = Target(kind=kind, arch="x", model=model)
-    assert ceiling(target, "bf16") is None
+    assert ceiling_at(target, "bf16") is None
     assert says in why_no_ceiling(target, "bf16")
     assert value("peak", 1e-3, 1e9, 1e6, None) is None
     assert value("roofline", 1e-3, 1e9, 1e6, None) is None
@@ -44,13 +44,13 @@ def test_an_unknown_device_has_no_share_and_says_so(kind, model, says):
 
 
 def test_an_unknown_dtype_has_no_share():
-    assert ceiling(H200, "nvfp4") is None
+    assert ceiling_at(H200, "fp4") is None
     assert "No nvfp4 peak is known" in why_no_ceiling(H200, "nvfp4")
 
 
 @given(m=st.integers(1, 2**14), n=st.integers(1, 2**14), k=st.integers(1, 2**14), slower=st.floats(1.0, 1e3))
 def test_at_its_roofline_time_a_gemm_reaches_100_percent_and_never_more_when_slower(m, n, k, slower):
-    limit = ceiling(H200, "bf16")
+    limit = ceiling_at(H200, "bf16")
     assert limit is not None
     flops, moved = roofline.gemm_flops(m, n, k), roofline.gemm_bytes(m, n, k, "bf16", "bf16", "bf16")
     best = limit.roofline_time(flops, moved)
@@ -63,4 +63,4 @@ def test_at_its_roofline_time_a_gemm_reaches_100_percent_and_never_more_when_slo
 
 @given(metric=st.sampled_from(sorted(METRICS)), seconds=st.none() | st.just(0.0) | st.just(-1.0))
 def test_no_time_is_no_value(metric, seconds):
-    assert value(metric, seconds, 1e9, 1e6, ceiling(H200, "bf16")) is None
+    assert value(metric, seconds, 1e9, 1e6, ceiling_at(H200, "bf16")) is None
