@@ -98,38 +98,43 @@ def spread(sizes: Sequence[int], most: int = MAX_LINES) -> list[int]:
 
 def batch_label(points: Sequence[Point]) -> Callable[[Point], str]:
     """What names a line over sizes: version, and what else differs."""
-    dtypes, backends = _differing(points)
+    dtypes, called = _differing(points)
     return lambda p: ", ".join(
-        filter(None, (p.dtype if dtypes else "", p.version, _backend(p) if backends else "", p.configuration))
+        filter(None, (p.dtype if dtypes else "", p.version, called.get(p.backend, ""), p.configuration))
     )
 
 
 def case_label(points: Sequence[Point]) -> Callable[[Point], str]:
     """What names a line over versions or time: size, and what else differs."""
-    dtypes, backends = _differing(points)
+    dtypes, called = _differing(points)
     return lambda p: ", ".join(
         filter(
             None,
             (
                 p.name if p.size is None else f"{size_name(p.kind)} = {p.size:,}",
                 p.dtype if dtypes else "",
-                _backend(p) if backends else "",
+                called.get(p.backend, ""),
                 p.configuration,
             ),
         )
     )
 
 
-def _differing(points: Sequence[Point]) -> tuple[bool, bool]:
-    """Whether a line is to name its format, and its backend: one format of several backends stands above."""
-    backends = len({point.backend for point in points}) > 1
-    return not backends or len({point.dtype for point in points}) > 1, backends
-
-
-def _backend(point: Point) -> str:
-    """With the library that computes where the name hides it: torch.mm (cuBLAS)."""
-    hidden = point.library and point.library.lower() not in point.backend.lower()
-    return f"{point.backend} ({point.library})" if hidden else point.backend
+def _differing(points: Sequence[Point]) -> tuple[bool, dict[str, str]]:
+    """Whether a line is to name its format, and what it calls each backend: without the parts that all begin
+    with, and with the library that a name hides, torch.mm (cuBLAS). Empty where there is one backend."""
+    libraries = {point.backend: point.library for point in points}
+    if len(libraries) < 2:
+        return True, {}
+    names = [backend.split(".")[:-1] for backend in libraries]
+    shared = 0
+    while all(len(name) > shared and name[shared] == names[0][shared] for name in names):
+        shared += 1
+    called = {}
+    for backend, library in libraries.items():
+        said = ".".join(backend.split(".")[shared:])
+        called[backend] = f"{said} ({library})" if library and library.lower() not in said.lower() else said
+    return len({point.dtype for point in points}) > 1, called
 
 
 def ranked_lines(points: Sequence[Point], label: Callable[[Point], str]) -> dict[str, list[Point]]:

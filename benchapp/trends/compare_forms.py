@@ -16,6 +16,7 @@ from benchapp.trends.compare_pairs import Narrow
 from benchapp.trends.compare_queries import ORDERS, VERDICTS
 from benchapp.trends.compare_sides import Held
 from benchapp.trends.fields import SizesField, plain_shape, sizes_in
+from benchapp.trends.points import kind_name
 from benchapp.web.filters import FilterForm
 from workers.bench.models import TENSOR_PARALLEL, model, models, projections
 
@@ -139,7 +140,8 @@ class CompareForm(FilterForm):
             widget = self.fields[name].widget
             assert isinstance(widget, forms.Select)
             known = list(dict.fromkeys([*offers[name], *([self.values[name]] if self.values[name] else [])]))
-            widget.choices = [("", "all"), *((each, each) for each in known)]
+            called = kind_name if name == "kind" else str
+            widget.choices = [("", "all"), *((each, called(each)) for each in known)]
 
     def clean_shape(self) -> str:
         return plain_shape(str(self.cleaned_data["shape"]))

@@ -31,6 +31,7 @@ _MEASURED = """
     SELECT DISTINCT ON (is_new, series.case_id, series.backend)
         is_new, series.case_id, series.backend, series.target_id, series.configuration_id,
         catalog_case.kind, catalog_case.dtype, catalog_case.shape, catalog_case.size,
+        CASE WHEN catalog_case.kind = 'sampling' THEN series.backend ELSE '' END AS computes,
         measured.id, measured.measured_at, measured.series_id, measured.stack_id, measured.n, measured.median,
         measured.host_median, measured.timer, measured.l2_policy,
         cardinality(measured.process_host_medians) AS host_processes,
@@ -49,10 +50,11 @@ _MEASURED = """
     ORDER BY is_new, series.case_id, series.backend, invalid, borrowed,
         measured.measured_at DESC, measured.id DESC
 """
-#: The fastest backend of each case that may rank; one that may not only where there is no other.
+#: The fastest backend of each case that may rank; one that may not only where there is no other. Backends of
+#: sampling are the orders of its filters, which draw from different distributions: none stands for another.
 _BEST = """
-    SELECT DISTINCT ON (case_id) * FROM measurement WHERE is_new = {is_new}
-    ORDER BY case_id, NOT ranks, borrowed, NOT wrong, median NULLS LAST, backend
+    SELECT DISTINCT ON (case_id, computes) * FROM measurement WHERE is_new = {is_new}
+    ORDER BY case_id, computes, NOT ranks, borrowed, NOT wrong, median NULLS LAST, backend
 """
 #: What is incorrect on a side, with the same backend of the other.
 _WRONG = """
@@ -166,7 +168,8 @@ def pairs(before: Side, after: Side, narrow: Narrow, *, by_backend: bool) -> Non
     pair = _pair("SELECT * FROM measurement WHERE is_new = {is_new}", "AND old.backend = new.backend")
     if not by_backend:
         wrong = _pair(_WRONG, "AND old.backend = new.backend")
-        pair = f"SELECT * FROM ({_pair(_BEST, '')}) AS best WHERE reason <> 'incorrect' UNION ALL {wrong}"
+        best = _pair(_BEST, "AND old.computes = new.computes")
+        pair = f"SELECT * FROM ({best}) AS best WHERE reason <> 'incorrect' UNION ALL {wrong}"
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL statement_timeout = {TIMEOUT_MS}")
         cursor.execute("SET LOCAL work_mem = '128MB'; SET LOCAL jit = off")

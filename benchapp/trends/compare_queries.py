@@ -19,7 +19,7 @@ from benchapp.runs.models import Document
 from benchapp.runs.ranking import may_rank
 from benchapp.trends.compare_sides import Held, Side, stacks_of
 from benchapp.trends.compare_stats import Ratio
-from benchapp.trends.points import TIMERS
+from benchapp.trends.points import TIMERS, kind_name
 from benchapp.trends.queries import source_of
 from benchapp.trends.utilisation import counted, value
 from workers.bench.backends import library_of
@@ -64,7 +64,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        return " ".join(part for part in (self.kind, self.dtype) if part)
+        return " ".join(part for part in (kind_name(self.kind), self.dtype) if part)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -80,11 +80,11 @@ def _side(form: CompareForm, which: str, held: list[sides.Held]) -> Side:
 
 def _hindrance(before: Side, after: Side) -> str:
     """Why there is nothing to compare, or nothing."""
-    if (before.documents, before.since, before.until) == (after.documents, after.since, after.until):
-        return f"Both sides are {before}: choose another version, GPU or window of time on one of them."
     for name, side in (("before", before), ("after", after)):
         if not side.documents:
             return f"Nothing is stored of the side {name}, {side}."
+    if (before.documents, before.since, before.until) == (after.documents, after.since, after.until):
+        return f"Both sides are {before}: choose another version, GPU or window of time on one of them."
     return ""
 
 
@@ -139,14 +139,18 @@ def _found(form: CompareForm, before: Side, after: Side, request: HttpRequest) -
 
 
 def _origins(before: Side, after: Side) -> list[str]:
-    """What was not measured here, in words."""
-    documents = Document.objects.filter(pk__in=[*before.documents, *after.documents])
-    found = set(documents.order_by().values_list("origin", flat=True).distinct())
-    return [
-        Document.Origin(origin).label
+    """What was not measured here, and sides of other GPUs of one model, in sentences."""
+    documents = Document.objects.filter(pk__in=[*before.documents, *after.documents]).order_by()
+    found = set(documents.values_list("origin", "target_id").distinct())
+    origins, gpus = {origin for origin, _ in found}, {target for _, target in found}
+    said = [
+        f"Some of this was {Document.Origin(origin).label}."
         for origin in (Document.Origin.RECORDED, Document.Origin.IMPORT)
-        if origin in found
+        if origin in origins
     ]
+    if before.place == after.place and len(gpus) > 1:
+        said.append(f"Of {len(gpus)} GPUs of this model: a pair may be of two, which differ by themselves.")
+    return said
 
 
 def _download(body: bytes, content_type: str, name: str) -> HttpResponse:

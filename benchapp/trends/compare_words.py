@@ -132,6 +132,8 @@ def _floor() -> str:
 
 def _incorrect(old: Half | None, new: Half | None) -> str:
     was, now = _wrong(old), _wrong(new)
+    if was == now:
+        return f"{was} on both sides"
     if was and now:
         return f"{was} before and {now} after"
     if now:
@@ -142,7 +144,9 @@ def _incorrect(old: Half | None, new: Half | None) -> str:
 def _wrong(half: Half | None) -> str:
     if half is None:
         return ""
-    return "incorrect" if half.outcome == "incorrect" else "impossible" if "impossible" in half.flags else ""
+    said = ["incorrect"] if half.outcome == "incorrect" else []
+    said += ["impossible"] if "impossible" in half.flags else []
+    return " and ".join(said)
 
 
 def _outcome(half: Half | None) -> str:

@@ -21,9 +21,10 @@ from benchapp.runs.ranking import may_rank
 from benchapp.trends.components import varying, version_of
 from benchapp.trends.models import Offer
 from benchapp.trends.points import kind_name, shape_name, size_name
+from workers.bench.backends import library_of
 
 #: Rows of one page: each is a format and backend of a shape, with all of its sizes.
-OFFERS_A_PAGE = 20
+OFFERS_A_PAGE = 40
 #: Sizes of one shape that stand as rows of their own.
 MAX_SERIES, MAX_ROWS = 3000, 40_000
 #: Versions that fit side by side: the newest.
@@ -66,6 +67,8 @@ class Row:
 
     label: str
     cells: list[Cell | None]
+    #: cuBLAS or cuDNN where that is what computes
+    library: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -221,7 +224,8 @@ def _groups(
         what = ", ".join(filter(None, (offer.dtype, offer.backend))) or kind_name(offer.kind)
         for size, of in cells.get((offer.kind, offer.shape, offer.dtype, offer.backend), {}).items():
             label = f"{size}, {what}" if by_size else what
-            by_shape[key].append(Row(label, [of.get(version) for version in versions]))
+            shown = [of.get(version) for version in versions]
+            by_shape[key].append(Row(label, shown, library_of(offer.backend) or ""))
         cases[key] += offer.cases
     return [
         Group(kind, shape, f"{kind_name(kind)} {shape_name(shape)}".strip(), rows, cases[kind, shape])

@@ -81,7 +81,9 @@ class TrendsForm(FilterForm):
         shown = {name: each for name, each in METRICS.items() if not (unrated and each.needs_rate)}
         self._offer("metric", [(name, each.label) for name, each in shown.items()])
         if unrated:
-            self.fields["metric"].initial = "us" if self.kind_chosen == "empty_kernel" else "gbs"
+            self.fields["metric"].initial = (
+                "us" if self.kind_chosen in ("empty_kernel", "sampling") else "gbs"
+            )
         self.fields["m"].label = size_name(self.kind_chosen)
         if self.data.get("view") == "roofline" and self.data.get("metric") != "sparse":
             self.fields["metric"].initial = "tflops"
@@ -132,6 +134,8 @@ class TrendsForm(FilterForm):
         }.get(self.values["view"], set())
         if self.values["metric"] != "recoverable":
             hidden = hidden | {"model"}
+        if self.kind_chosen == "empty_kernel":  # what it varies is no number
+            hidden = hidden | {"m"}
         useful = [field for field in self.visible_fields() if field.name not in hidden]
         return [
             field

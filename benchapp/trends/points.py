@@ -63,6 +63,11 @@ class Point:
     again: str
 
     @property
+    def is_untrue(self) -> bool:
+        """Whether its time stands for no work done: of a wrong result, or below what the hardware allows."""
+        return self.outcome == "incorrect" or "impossible" in self.flags
+
+    @property
     def median(self) -> float | None:
         return self.time[0]
 

@@ -12,6 +12,7 @@ from django.db.models import Sum, When
 from django.urls import reverse
 
 from benchapp.catalog.models import Series, Stack, Target
+from benchapp.catalog.versions import version_order
 from benchapp.runs import again
 from benchapp.runs.models import Document, Latest, Measurement
 from benchapp.runs.ranking import may_rank
@@ -140,7 +141,8 @@ def find(
 def _values(rows: Any) -> Any:
     return rows.values(
         "measured_at", "outcome", "flags", "median", "q1", "q3", "host_median", "host_q1", "host_q3", "n",
-        "timer", "l2_policy", "flops", "bytes", "sm_clock_mhz_median", "kernel", "error", "run_id",
+        "timer", "l2_policy", "flops", "bytes", "sm_clock_mhz_median", "cosine", "zero_count",
+        "nan_count", "elements", "error", "run_id",
         "document_id", "series_id", "stack_id", "run__invalid_reason",
     )  # fmt: skip
 
@@ -169,11 +171,16 @@ def launch_floors(target: Target) -> dict[str, float]:
 
 
 def points(found: Found, component: str, floors: Mapping[str, float], calls: int = 1) -> list[Point]:
-    """By size and time; `version` is of `component`, and `calls` are those of a decode step."""
+    """By size, backend and version; `version` is of `component`, and `calls` are those of a decode step."""
     limits: dict[tuple[str | None, bool], Ceiling | None] = {}
     configurations = _configurations(found.series.values())
     made = [_point(found, row, component, floors, calls, limits, configurations) for row in found.rows]
-    return sorted(made, key=lambda point: (point.size or 0, point.name, point.measured_at))
+    return sorted(
+        made,
+        key=lambda p: (
+            p.size or 0, p.name, p.dtype, p.backend, p.configuration, version_order(p.version), p.measured_at
+        ),
+    )  # fmt: skip
 
 
 def _point(
@@ -216,7 +223,7 @@ def _point(
         calls=calls,
         params=params,
         mark=_mark(row, invalid),
-        remark=invalid or row["error"],
+        remark=invalid or row["error"] or _how_wrong(row),
         href=href,
         source=source,
         origin=document["origin"],
@@ -242,6 +249,17 @@ def _triple(row: Mapping[str, Any], prefix: str) -> Triple:
     if row[f"{prefix}median"] is None:
         return NOTHING
     return row[f"{prefix}median"], row[f"{prefix}q1"], row[f"{prefix}q3"]
+
+
+def _how_wrong(row: Mapping[str, Any]) -> str:
+    """What an incorrect result's check saw: its agreement with the reference, zeros and NaN."""
+    if row["outcome"] != "incorrect":
+        return ""
+    said = [] if row["cosine"] is None else [f"cosine {row['cosine']:.3f} with the reference"]
+    for name, label in (("zero_count", "zeros"), ("nan_count", "NaN")):
+        if row[name] and row["elements"]:
+            said.append(f"{100 * row[name] / row['elements']:.3g}\u00a0% {label}")
+    return ", ".join(said)
 
 
 def _mark(row: Mapping[str, Any], invalid: str) -> str:

@@ -24,8 +24,8 @@ def roofline_chart(points: Sequence[Point], *, sparse: bool) -> dict[str, Any] |
         return None
     intensities = [point.intensity or 0.0 for point in drawn]
     limits = {limit.rate: limit for point in drawn if (limit := point.limit) and limit.peak}
-    low = min(intensities) / 1.6
     ridges = [_ridge(limit) for limit in limits.values()]
+    low = min([*intensities, *(ridge / 4 for ridge in ridges)]) / 1.6
     high = max([*intensities, *(ridge * 2 for ridge in ridges)]) * 1.6
     series: list[dict[str, Any]] = [
         {

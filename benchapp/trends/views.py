@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.models import Target
@@ -60,9 +62,11 @@ def _sweep(request: HttpRequest, form: TrendsForm, target: Target) -> HttpRespon
     drawn = _chart(view, points, metric, component)
     if drawn and metric == "recoverable" and view != "roofline":
         drawn["y"]["title"] += words.per_step(points, model)
+    changed = words.change(points) if view == "versions" else ""
     context: dict[str, Any] = {
         "form": form,
         "target": target,
+        "place": form.target_name,
         "kind": kind_name(kind),
         "shape": shape_name(shape or ""),
         "component": component,
@@ -71,8 +75,9 @@ def _sweep(request: HttpRequest, form: TrendsForm, target: Target) -> HttpRespon
         "rated": any(point.flops for point in points),
         "chart": drawn,
         "metric": METRICS["tflops" if view == "roofline" else metric],
-        "headline": words.headline(points),
-        "bound": words.about_bound(points),
+        "headline": changed or words.headline(points),
+        "bound": "" if changed else words.about_bound(points),
+        "compare": _compare(target, kind, component, versions) if view == "versions" else "",
         "standing": words.left_standing(points),
         "how": words.how(points),
         "notes": [words.drawn_so(points), words.libraries(points), *_floor_note(view, points)],
@@ -151,6 +156,15 @@ def _switch(form: TrendsForm, view: str, metric: str) -> list[tuple[str, str, bo
     ]
 
 
+def _compare(target: Target, kind: str, component: str, versions: Sequence[str]) -> str:
+    """The address that compares the oldest with the newest version; "" of one."""
+    if len(versions) < 2:
+        return ""
+    sides = [version if " " in version else f"{component} {version}" for version in versions]
+    asked = {"on_a": target.pk, "a": sides[-1], "on_b": target.pk, "b": sides[0]}
+    return f"{reverse('trends:compare')}?{urlencode({**asked, 'kind': kind})}"
+
+
 def _row(point: Point) -> dict[str, Any]:
     """One line of the table: FLOP/s, bytes/s and fractions, for the unit filters."""
     scales = {
@@ -178,6 +192,7 @@ def _coverage(request: HttpRequest, form: TrendsForm, target: Target) -> HttpRes
     context = {
         "form": form,
         "target": target,
+        "place": form.target_name,
         "found": found,
         "asked": asked,
         "previous": form.querystring(page=page.previous_page_number(), **_kept(asked))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
+from benchapp.catalog.versions import newest_order
 from benchapp.trends.points import Point, kind_name
 from benchapp.web.templatetags.units import NBSP, percent, si_time, tflops
+
+#: ln of the ratio of two medians that a page calls a change: one value a side, no interval
+CHANGED = math.log(1.05)
 
 
 def headline(points: Sequence[Point]) -> str:
     """How near the ends of the best-filled line come to their roofline; without one, their time and rate."""
     line = _fullest(points)
     if not line:
-        return "Nothing measured here may rank as a speed." if points else ""
+        return f"Nothing measured here may rank as a speed: {_marked(points)}." if points else ""
     ends = [line[0]] if line[0].where == line[-1].where else [line[0], line[-1]]
     what = line[0].dtype or kind_name(line[0].kind)
     shares = [point.at("roofline") for point in ends]
@@ -22,9 +27,53 @@ def headline(points: Sequence[Point]) -> str:
             f"{percent((share or 0) / 100)}{' (L2-warm)' if p.above_roofline else ''} at {p.where}"
             for share, p in zip(shares, ends, strict=True)
         ]
-        return f"{what} reaches {' and '.join(said)} of what the hardware allows for this shape."
+        reached = f"{what} reaches {' and '.join(said)} of what the hardware allows for this shape"
+        return f"{reached}{_by(line[0], points)}."
     said = [f"{si_time(p.median)}{_rate(p)} at {p.where}" for p in ends]
-    return f"{what} takes {' and '.join(said)}."
+    return f"{what} takes {' and '.join(said)}{_by(line[0], points)}."
+
+
+def _by(point: Point, points: Sequence[Point]) -> str:
+    """Whose line is told, where there are several."""
+    ranked = [each for each in points if not each.mark]
+    said = ""
+    if point.backend and len({each.backend for each in ranked}) > 1:
+        said = f", by {point.backend}"
+    if len({each.version for each in ranked}) > 1:
+        said += f"{'' if said else ','} in {point.version}"
+    return said
+
+
+def change(points: Sequence[Point]) -> str:
+    """The largest change of one case and backend from its first version to its last, both free of cautions;
+    empty where nothing has two versions."""
+    cases: dict[tuple[object, ...], dict[str, Point]] = {}
+    for point in sorted(points, key=lambda point: point.measured_at):
+        if not (point.mark or point.caution or point.borrowed or not point.median):
+            how = (point.timer, point.l2_policy)
+            key = (point.where, point.dtype, point.backend, point.configuration, how)
+            cases.setdefault(key, {})[point.version] = point
+    ends = []
+    for of in cases.values():
+        versions = sorted(of, key=newest_order)
+        if len(versions) > 1:
+            ends.append((of[versions[0]], of[versions[-1]]))
+    if not ends:
+        return ""
+    first, last = max(ends, key=lambda pair: abs(math.log((pair[1].median or 1) / (pair[0].median or 1))))
+    factor = (first.median or 1) / (last.median or 1)
+    library = f" ({last.library})" if last.library else ""
+    what = ", ".join(filter(None, (last.where, last.dtype, f"{last.backend}{library}")))
+    if abs(math.log(factor)) < CHANGED:
+        return f"Nothing drawn changed by more than 5{NBSP}% from its first version to its last."
+    if factor >= 2:
+        told = f"{factor:.1f} times as fast"
+    else:
+        told = f"{percent(abs(1 - 1 / factor))} {'less' if factor > 1 else 'more'}"
+    return (
+        f"Largest change: {what} took {si_time(first.median)} in {first.version} and takes "
+        f"{si_time(last.median)} in {last.version}, {told}."
+    )
 
 
 def _rate(point: Point) -> str:
@@ -79,16 +128,20 @@ def against_peaks(points: Sequence[Point]) -> tuple[str, str] | None:
 
 def left_standing(points: Sequence[Point]) -> str:
     """What was counted out, and which flags stand on what was not."""
-    marks = Counter(point.mark for point in points if point.mark)
     flags = Counter(flag for point in points if not point.mark for flag in point.flag_words)
     said = []
-    if marks:
-        counted = ", ".join(f"{number:,} {mark}" for mark, number in sorted(marks.items()))
-        said.append(f"Marked and not ranked: {counted}.")
+    if any(point.mark for point in points):
+        said.append(f"Marked and not ranked: {_marked(points)}.")
     if flags:
         counted = ", ".join(f"{flag} {number:,}" for flag, number in sorted(flags.items()))
         said.append(f"Flags on {len(points):,} points: {counted}.")
     return " ".join(said)
+
+
+def _marked(points: Sequence[Point]) -> str:
+    """ "6 incorrect, 4 unsupported" """
+    marks = Counter(point.mark for point in points if point.mark)
+    return ", ".join(f"{number:,} {mark}" for mark, number in sorted(marks.items()))
 
 
 def how(points: Sequence[Point]) -> str:
@@ -169,7 +222,8 @@ def libraries(points: Sequence[Point]) -> str:
 
 
 def _fullest(points: Sequence[Point]) -> list[Point]:
-    """The ranked points of the line with most of them, by size."""
+    """The ranked points of the line with most of them, by size; of several in the newest version the fastest
+    at the largest size."""
     lines: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
         if not point.mark:
@@ -177,7 +231,11 @@ def _fullest(points: Sequence[Point]) -> list[Point]:
             lines.setdefault(key, []).append(point)
     fullest = max(
         lines.values(),
-        key=lambda line: (len({point.size for point in line}), line[0].measured_at),
+        key=lambda line: (
+            len({point.size for point in line}),
+            newest_order(line[0].version),
+            -(max(line, key=lambda point: point.size or 0).median or 0),
+        ),
         default=[],
     )
     return sorted(fullest, key=lambda point: point.size or 0)

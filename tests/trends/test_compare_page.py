@@ -43,7 +43,7 @@ def test_pairs_are_counted_in_words_and_the_mean_is_never_alone(client):
     }
     assert judged(client)[8][0] == "uncertain" and judged(client)[16] == ("missing", "not measured after")
     assert page.context["missing"] == [
-        f"gemm bf16: 5 cases in flashinfer {OLD}, 5 in flashinfer {NEW}: 1 lost, 1 new"
+        f"GEMM bf16: 5 cases in flashinfer {OLD}, 5 in flashinfer {NEW}: 1 lost, 1 new"
     ]
 
 
@@ -191,8 +191,8 @@ def test_lost_coverage_is_a_list_of_its_own_and_never_slowness(client):
     keep("0.24.0", single(4, 1e-3, dtype="fp8_block"), single(8, 1e-3), component="vllm")
     page = compare(client)
     assert counts(page) == {"same": 2, "missing": 2}
-    assert page.context["lost"] == ["gemm fp8_block: 3 cases in vllm 0.19.0, 1 in vllm 0.24.0: 2 lost"]
-    assert "Lost coverage, which is no slowness: gemm fp8_block" in page.content.decode()
+    assert page.context["lost"] == ["GEMM fp8_block: 3 cases in vllm 0.19.0, 1 in vllm 0.24.0: 2 lost"]
+    assert "Lost coverage, which is no slowness: GEMM fp8_block" in page.content.decode()
 
 
 def test_backends_that_were_renamed_are_paired_by_the_best_of_each_side(client):

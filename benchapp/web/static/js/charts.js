@@ -123,8 +123,8 @@
     return {
       pointBackgroundColor: series.points.map((point) => (point.hollow ? colour.of("surface") : stroke)),
       pointBorderColor: series.points.map((point) => (point.flagged ? colour.of("uncertain") : stroke)),
-      pointBorderWidth: series.points.map((point) => (point.flagged ? 3 : 1.6)),
-      pointRadius: series.points.map((point) => (point.flagged ? 5 : 3.5)),
+      pointBorderWidth: series.points.map((point) => (point.flagged ? 2 : 1.6)),
+      pointRadius: series.points.map((point) => (point.flagged ? 5.5 : 3.5)),
     };
   }
 
@@ -145,6 +145,14 @@
       spanGaps: false,
       tension: 0,
     };
+  }
+
+  // A line in the legend looks like the line, not like its first point, which may be ringed or hollow.
+  function legendLabels(chart) {
+    return Chart.defaults.plugins.legend.labels.generateLabels(chart).map((label) => {
+      const { borderColor } = chart.data.datasets[label.datasetIndex];
+      return { ...label, fillStyle: borderColor, strokeStyle: borderColor, lineWidth: 1.6 };
+    });
   }
 
   function annotations(lines, colour) {
@@ -195,7 +203,7 @@
           if (point && point.href) location.assign(point.href);
         },
         plugins: {
-          legend: { position: "bottom", align: "start", labels: { color: colour.of("ink-2"), usePointStyle: true, boxHeight: 6 } },
+          legend: { position: "bottom", align: "start", labels: { color: colour.of("ink-2"), usePointStyle: true, boxHeight: 6, generateLabels: legendLabels } },
           annotation: { annotations: annotations(spec.lines, colour) },
           tooltip: {
             backgroundColor: colour.of("ink"), titleColor: colour.of("paper"), bodyColor: colour.of("paper"), footerColor: colour.of("paper"),
