@@ -35,7 +35,10 @@ COMMANDS = {
         "workers.bench.modules.cli",
         "build FlashInfer's JIT modules ahead, without a GPU, into the Python that runs this",
     ),
-    "gemm": ("workers.bench.gemm.cli", "time GEMMs through torch and check them"),
+    "gemm": (
+        "workers.bench.gemm.cli",
+        "time matrix products and other kernels of a decode step, and check them",
+    ),
 }
 
 

@@ -176,7 +176,7 @@ class _Rounds:
             timed_out = child.timed_out
         if results.target is None:
             raise BenchError("bench_start", f"The bench could not start: {why}.")
-        if running is None and (len(settled) == len(cases) or settled or len(done) > before):
+        if running is None and (not cases or settled or len(done) > before):
             return settled  # whoever is left has not begun, and goes on in a fresh child
         index, backend = running or (0, None)
         case = cases[index]
