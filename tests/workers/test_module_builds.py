@@ -1,5 +1,5 @@
-"""The build of a FlashInfer environment on a host with a GPU: real pip, real nvcc, a library of our own making
-with FlashInfer's own interface to its modules. NVML alone is simulated."""
+"""The build of a FlashInfer environment on a host with a GPU: real pip, real nvcc, a library of our own
+making with FlashInfer's own interface to its modules. NVML alone is simulated."""
 
 from __future__ import annotations
 
