@@ -149,7 +149,7 @@ def _origins(before: Side, after: Side) -> list[str]:
         if origin in origins
     ]
     if before.place == after.place and len(gpus) > 1:
-        said.append(f"Of {len(gpus)} GPUs of this model: a pair may be of two, which differ by themselves.")
+        said.append(f"Measured on {len(gpus)} GPUs of this model: a pair of two also holds their difference.")
     return said
 
 

@@ -121,10 +121,10 @@ def test_coverage_of_one_shape_has_a_row_a_size(client):
 
 
 def test_a_large_coverage_has_pages_and_few_queries(client):
-    put(*(timed(f"{m}x{n}x512:nvfp4", 9e-6) for m in (1, 2) for n in range(512, 542)))
+    put(*(timed(f"{m}x{n}x512:nvfp4", 9e-6) for m in (1, 2) for n in range(512, 562)))
     with at_most(11):
         page = client.get("/trends/?view=coverage")
-    assert len(page.context["found"].groups) == 20
+    assert len(page.context["found"].groups) == 40
     assert len(client.get(page.wsgi_request.path + page.context["following"]).context["found"].groups) == 10
 
 
