@@ -113,7 +113,10 @@ class Cuda:
         timer = choose.first(torch, names, load, pace, overheads)
         sets.poison(torch, timer.outputs)
         timer.samples(self._poll)
-        found = filled[timer.last].check(timer.outputs)
+        try:
+            found = filled[timer.last].check(timer.outputs)
+        except Exception as error:  # no refusal of the library's, whatever it is called
+            raise RuntimeError(f"The output could not be checked: {error}") from error
 
         warm_until = time.monotonic() + WARM_UP_S
         while time.monotonic() < warm_until:
