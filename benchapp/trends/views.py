@@ -195,6 +195,7 @@ def _coverage(request: HttpRequest, form: TrendsForm, target: Target) -> HttpRes
         "place": form.target_name,
         "found": found,
         "asked": asked,
+        "narrowed": f"{kind_name(asked['kind'] or '')} {shape_name(asked['shape'] or '')}".strip(),
         "previous": form.querystring(page=page.previous_page_number(), **_kept(asked))
         if page.has_previous()
         else "",

@@ -77,7 +77,7 @@ def test_the_roofline_plot_switches_its_peak_and_leads_to_the_coverage(open_page
         "{line: d.showLine !== false, ground: d.pointBackgroundColor, ring: d.pointBorderWidth}))"
     )
     assert roof["line"] and not points["line"]
-    assert points["ring"] == [3, 1.6] and points["ground"][0] != points["ground"][1]
+    assert points["ring"] == [2, 1.6] and points["ground"][0] != points["ground"][1]
     page.get_by_role("link", name="2:4 sparse peak").click()
     page.wait_for_url("**/trends/?view=roofline&metric=sparse")
     page.wait_for_function("() => Chart.getChart(document.querySelector('canvas'))")
