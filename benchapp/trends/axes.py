@@ -10,6 +10,8 @@ from typing import Any
 LOG_FROM = 12
 #: No axis ends beyond these, whatever a document claims of its work or its clocks.
 LEAST, MOST = 1e-12, 1e30
+#: The two ends of an axis stay this factor apart there too.
+APART = 100
 
 
 def value_axis(title: str, unit: str, values: Sequence[float], *, is_share: bool) -> dict[str, Any]:
@@ -25,13 +27,13 @@ def value_axis(title: str, unit: str, values: Sequence[float], *, is_share: bool
 
 def round_up(number: float) -> float:
     """To two significant digits, upwards."""
-    number = min(max(number, LEAST), MOST)
+    number = min(max(number, LEAST * APART), MOST)
     step = 10.0 ** (math.floor(math.log10(number)) - 1)
     return round(math.ceil(number / step - 1e-9) * step, 12)
 
 
 def round_down(number: float) -> float:
     """To one significant digit, downwards."""
-    number = min(max(number, LEAST), MOST)
+    number = min(max(number, LEAST), MOST / APART)
     step = 10.0 ** math.floor(math.log10(number))
     return round(math.floor(number / step + 1e-9) * step, 12)
