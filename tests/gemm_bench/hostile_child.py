@@ -1,5 +1,6 @@
 """A measuring child whose operators misbehave for some M, as a library's broken kernel does."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -37,7 +38,29 @@ def fails():
     raise RuntimeError("launch configuration is invalid")
 
 
-FAULTS = {3: hangs, 5: dies, 7: runs_out, 9: refuses, 11: wants_a_compiler, 13: fails}
+def forks():
+    if os.fork() == 0:
+        time.sleep(20)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def writes_anywhere():
+    for descriptor in range(3, 64):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"{no line\n")
+
+
+FAULTS = {
+    3: hangs,
+    5: dies,
+    7: runs_out,
+    9: refuses,
+    11: wants_a_compiler,
+    13: fails,
+    19: forks,
+    21: writes_anywhere,
+}
 
 
 class Hostile:

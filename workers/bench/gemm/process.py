@@ -19,6 +19,8 @@ from workers.bench.cases.parse import as_row
 from workers.bench.gemm.how import How
 
 LOG_TAIL = 4000
+#: how often a silent child is looked at: what it forked may hold its pipe open after its end
+LOOK_S = 1.0
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = "workers.bench.gemm.child"
 
@@ -51,6 +53,7 @@ class Child:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._buffer = b""
+        self._garbled = b""
         self.timed_out = False
 
     def __enter__(self) -> Child:
@@ -88,12 +91,16 @@ class Child:
         self._errors.close()
 
     def next_line(self, limit_s: float) -> dict[str, Any] | None:
-        """The next line, or None once the child has ended or stayed silent for `limit_s` and was ended."""
+        """The next line, or None once the child has ended, or was ended: it stayed silent for `limit_s`, or
+        something in it wrote into its lines."""
         assert self._process.stdout is not None
         ends = time.monotonic() + limit_s
         while b"\n" not in self._buffer:
-            if not self._selector.select(max(0.0, ends - time.monotonic())):
-                self.timed_out = True
+            gone = self._process.poll() is not None
+            if not self._selector.select(min(LOOK_S, max(0.0, ends - time.monotonic()))):
+                if not gone and time.monotonic() < ends:
+                    continue
+                self.timed_out = not gone
                 self._end()
                 return None
             piece = os.read(self._process.stdout.fileno(), 65536)
@@ -102,7 +109,14 @@ class Child:
                 return None
             self._buffer += piece
         line, _, self._buffer = self._buffer.partition(b"\n")
-        told: dict[str, Any] = json.loads(line)
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError):
+            told = None
+        if not isinstance(told, dict):
+            self._garbled = line
+            self._end()
+            return None
         return told
 
     def log(self) -> str:
@@ -113,6 +127,8 @@ class Child:
 
     def epitaph(self) -> str:
         """How it ended, as part of a sentence."""
+        if self._garbled:
+            return f"a library wrote among the lines of its process: {self._garbled[:100]!r}"
         code = self._process.poll()
         how = f"exit code {code}" if code is None or code >= 0 else signal.Signals(-code).name
         last = next((line for line in reversed(self.log().splitlines()) if line.strip()), "")
