@@ -165,6 +165,7 @@ def _make_wheel(folder: Path, version: str) -> None:
     files = {
         "soak_child.py": Path(soak_child.__file__).read_text(),
         "soak_child.pth": hook,
+        "torch/__init__.py": f"__version__ = {version!r}\n",
         f"{about}/METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n",
         f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: soak\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }

@@ -89,6 +89,7 @@ def ask_for_builds() -> int:
         .order_by()
         .values_list("queue", "recipe", "environment")
         .annotate(priority=Max("priority"), newest=Max("created_at"))
+        .order_by("-priority", "recipe", "queue")
     )
     if not waiting:
         return 0

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.django_db
 LIMITS = {
     "/": 25,
     "/tiles/": 12,
-    "/trends/": 6,
-    "/trends/?view=versions": 6,
-    "/trends/?view=time": 6,
+    "/trends/": 12,
+    "/trends/?view=versions": 12,
+    "/trends/?view=time": 12,
     "/runs/": 8,
 }
 

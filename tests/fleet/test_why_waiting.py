@@ -116,7 +116,7 @@ def test_a_gpu_that_fell_off():
 def test_otherwise_its_place_by_priority_then_turn():
     take(report("boxa"))
     first, second, urgent = ask(), ask(), ask(priority=20)
-    assert why_it_waits(urgent).startswith("Next in queue gpu.arch.sm120; a free worker")
+    assert why_it_waits(urgent).startswith("Next in queue gpu.arch.sm120; a worker that is free")
     assert why_it_waits(first) == "Number 2 in queue gpu.arch.sm120."
     assert why_it_waits(second) == "Number 3 in queue gpu.arch.sm120."
     work.claim([ANY], "gpu-0@boxa/boxa01")
@@ -128,7 +128,7 @@ def test_the_run_that_the_only_compiler_is_at():
     build = ask(queues.build_of("boxa01"))
     first, second, of_boxa = ask(queues.BUILD), ask(queues.BUILD), ask(queues.build_of("boxa01"))
     work.claim([build.queue], "build@boxa/boxa01")
-    assert why_it_waits(first).startswith("Next in queue build; a free worker"), "boxb can do it"
+    assert why_it_waits(first).startswith("Next in queue build; a worker that is free"), "boxb can do it"
     drain(host="boxb")
     said = f"Next in line; boxa's compiler is at run {build.pk}."
     assert why_it_waits(first) == said
