@@ -329,7 +329,7 @@ def export() -> bytes:
     names = (*texts[:4], "backend_before", "backend_after")
     # what a spreadsheet would take for a formula is made plain text
     safe = [
-        f"regexp_replace({text}::text, '^(?=[-=+@])', chr(39)) AS {name}"
+        f"regexp_replace({text}::text, '^(?=[-=+@[:space:]])', chr(39)) AS {name}"
         for text, name in zip(texts, names, strict=True)
     ]
     query = f"""

@@ -112,7 +112,9 @@ class TrendsForm(FilterForm):
             field.widget = forms.TextInput(attrs={"list": "shapes", "size": 18, "autocomplete": "off"})
         asked = plain_shape(str(self.data.get("shape") or ""))
         known = asked in self.shapes or (
-            asked != "" and queries.is_offered(self.target_chosen, self.kind_chosen, asked)
+            asked.isprintable()  # Postgres takes no NUL
+            and asked != ""
+            and queries.is_offered(self.target_chosen, self.kind_chosen, asked)
         )
         self.shape_chosen = asked if asked and known else field.initial
 

@@ -247,8 +247,8 @@ def test_every_link_names_both_sides_so_that_it_means_the_same_next_year(client)
 
 
 def test_markdown_and_csv_hold_the_same(client):
-    keep(OLD, timed(1, 1e-3, backend="=cmd|x"), timed(2, 1e-3))
-    keep(NEW, timed(1, 2e-3, backend="=cmd|x"), timed(2, 1e-3))
+    keep(OLD, timed(1, 1e-3, backend="=cmd|x"), timed(2, 1e-3, backend="\t=1"))
+    keep(NEW, timed(1, 2e-3, backend="=cmd|x"), timed(2, 1e-3, backend="\t=1"))
     text = compare(client, format="md").content.decode()
     assert text.startswith(f"**flashinfer {OLD} → {NEW} on NVIDIA H200**")
     assert "1 worse, 1 same" in text and r"=cmd\|x" in text
@@ -256,6 +256,7 @@ def test_markdown_and_csv_hold_the_same(client):
     answer = compare(client, format="csv")
     found = list(csv.DictReader(io.StringIO(answer.content.decode())))
     assert [row["verdict"] for row in found] == ["same", "worse"]
+    assert found[0]["backend_after"] == "'\t=1"
     assert found[1]["backend_before"] == "'=cmd|x" and float(found[1]["ratio"]) == pytest.approx(2)
 
 

@@ -152,6 +152,8 @@ def test_filters_narrow_what_is_shown(client):
     assert [point["x"] for point in chart(page)["series"][0]["points"]] == [16]
     page = client.get("/trends/?shape=9x9&m=a&target=77&dtype=int3")
     assert page.content.decode().count("cannot be used") == 4 and chart(page)
+    page = client.get("/trends/?shape=9%00x9&m=1%00&backend=%00&component=%00")
+    assert page.content.decode().count("cannot be used") == 4 and chart(page)
 
 
 def test_an_empty_and_a_filtered_out_page_say_so(client):
