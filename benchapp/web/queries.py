@@ -21,7 +21,7 @@ from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING
 from benchapp.tiles.models import Evidence, Verdict
 from benchapp.tiles.queries import FIRST_ARCH, FIRST_INPUTS
-from benchapp.trends import utilisation
+from benchapp.trends import places, utilisation
 
 #: Older failures are history, to be found on the runs page.
 LOOK_BACK = dt.timedelta(days=7)
@@ -192,8 +192,11 @@ class Fastest:
 
 
 def fastest_gemm() -> list[Fastest]:
-    """One for each of the two targets measured last: measured here before recorded elsewhere."""
-    newest = newest_documents(kind="gemm")
+    """One for each of the two targets measured last: measured here before recorded elsewhere.
+
+    What other tools measured is for the trends pages.
+    """
+    newest = [each for each in newest_documents(kind="gemm") if each.origin != Document.Origin.IMPORT]
     newest.sort(key=lambda d: (d.origin != Document.Origin.RECORDED, d.received_at), reverse=True)
     found = []
     for document in newest[:2]:
@@ -250,6 +253,7 @@ class Cover:
     """One target's newest data by kind; None where there is none."""
 
     target: Target
+    name: str
     recorded: bool
     ages: list[dt.datetime | None]
 
@@ -260,15 +264,17 @@ def coverage() -> list[Cover]:
     for document in newest_documents():
         if document.target is not None:
             rows[document.target][document.kind] = document
+    named = places.names(rows)
     covers = [
         Cover(
             target,
+            named[target.pk],
             all(document.origin == Document.Origin.RECORDED for document in kinds.values()),
             [taken_at(kinds[kind]) if kind in kinds else None for kind in MEASURING],
         )
         for target, kinds in rows.items()
     ]
-    return sorted(covers, key=lambda cover: (cover.recorded, cover.target.kind, str(cover.target)))
+    return sorted(covers, key=lambda cover: (cover.recorded, cover.target.kind, cover.name))
 
 
 def taken_at(document: Document) -> dt.datetime:
