@@ -298,6 +298,10 @@ def test_what_is_no_table_at_all_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     for body in (b"PAR1", b"no parquet", whole[:-9], whole[:200] + whole[260:], b"PK\x03\x04"):
         path.write_bytes(body)
         assert fault(path) == "is no parquet file, or not a whole one"
+    path.write_bytes(whole.replace(b"vllm_default", b"vllm_\xffefault"))
+    assert fault(path) == "is no parquet file, or not a whole one"
+    path.write_bytes(whole.replace(b"vllm_default", b"vllm_\0efault"))
+    assert fault(path) == "column kernel_source: a text holds a NUL character"
     path.write_bytes(b"")
     assert fault(path) == "the file is empty"
     path.write_bytes(whole)
