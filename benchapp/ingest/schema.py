@@ -42,6 +42,8 @@ Seconds = Annotated[float, Field(ge=0, le=1e7)]
 Sample = Annotated[float, Field(ge=0, le=1e12)]
 #: One call takes at least a picosecond: a rate computed from it stays a number.
 CallTime = Annotated[float, Field(ge=1e-12, le=1e12)]
+#: MHz; an idle part of a GPU may read 0.
+Clock = Annotated[float, Field(ge=0, le=100_000)]
 #: In UTC, wherever its clock stood: moments are kept as text too, and compared as such.
 Moment = Annotated[
     AwareDatetime,
@@ -176,9 +178,9 @@ class Correctness(Strict):
 
 
 class Readings(Strict):
-    sm_clock_mhz_min: Annotated[float, Field(ge=0)] | None = None
-    sm_clock_mhz_median: Annotated[float, Field(ge=0)] | None = None
-    sm_clock_mhz_max: Annotated[float, Field(ge=0)] | None = None
+    sm_clock_mhz_min: Clock | None = None
+    sm_clock_mhz_median: Clock | None = None
+    sm_clock_mhz_max: Clock | None = None
     power_w: Annotated[float, Field(ge=0)] | None = None
     temperature_c: Annotated[float, Field(ge=-100, le=300)] | None = None
     throttle_reasons: Annotated[

@@ -174,4 +174,6 @@ def _peak(metric: str, limit: Ceiling, clock_mhz: float | None) -> float | None:
         return limit.sparse
     if metric == "peak" or limit.peak is None:
         return limit.peak
-    return limit.peak * clock_mhz / limit.clock_mhz if clock_mhz and limit.clock_mhz else None
+    if clock_mhz is None or clock_mhz < 1 or not limit.clock_mhz:  # below 1 MHz it is no clock
+        return None
+    return limit.peak * clock_mhz / limit.clock_mhz
