@@ -43,6 +43,8 @@ def test_nothing_outlives_the_bench(tmp_path: Path, how: signal.Signals) -> None
     script = (
         "import sys; from pathlib import Path; from workers.bench.tiles import children; "
         "import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); "
+        # whoever runs the tests in the background has them inherit that SIGINT is ignored
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "
         "children.run(['/bin/sh', '-c', 'sleep 60 & echo $! > grandchild; wait'], "
         f"folder=Path({str(tmp_path)!r}), env={ENV!r})"
     )
