@@ -229,20 +229,22 @@ def newest_documents(kind: str | None = None) -> list[Document]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SeriesHealth:
-    """How many series have data, in how many the newest outcome may not rank as a speed, and in how many it
-    may but carries a flag."""
+    """How many series have data; in how many the newest outcome may not rank as a speed, in how many the library
+    does not do the case there (which is no failure), and in how many it may rank but carries a flag."""
 
     total: int
     failing: int
+    unsupported: int
     flagged: int
 
 
 def series_health() -> SeriesHealth:
-    ranks = Q(outcome__in=RANKED_OUTCOMES)
+    ranks, unsupported = Q(outcome__in=RANKED_OUTCOMES), Q(outcome="unsupported")
     return SeriesHealth(
         **Latest.objects.aggregate(
             total=Count("pk"),
-            failing=Count("pk", filter=~ranks),
+            failing=Count("pk", filter=~ranks & ~unsupported),
+            unsupported=Count("pk", filter=unsupported),
             flagged=Count("pk", filter=ranks & Q(flags__len__gt=0)),
         )
     )

@@ -169,11 +169,13 @@ def test_only_what_may_rank_is_the_fastest(client):
         measurement(1, median=1e-3),
         measurement(16, median=1e-9, outcome="incorrect"),
         measurement(64, outcome="crashed", statistics=None, samples=()),
+        measurement(128, outcome="unsupported", statistics=None, samples=()),
     )
     (fastest,) = queries.fastest_gemm()
     assert fastest.measurement.series.case.params["m"] == 1
     assert fastest.rate == pytest.approx(2.0 * 1024 * 1024 / 1e-3)
     assert "2 without a usable newest result" in page(client)
+    assert "1 not supported there" in page(client)
 
 
 def test_a_share_of_the_roofline_is_said_where_the_peak_is_known(client):
