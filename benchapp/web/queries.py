@@ -229,8 +229,8 @@ def newest_documents(kind: str | None = None) -> list[Document]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SeriesHealth:
-    """How many series have data; in how many the newest outcome may not rank as a speed, in how many the library
-    does not do the case there (which is no failure), and in how many it may rank but carries a flag."""
+    """How many series have data; in how many the newest outcome may not rank as a speed, in how many the
+    library does not do the case there (no failure), and in how many it may rank but carries a flag."""
 
     total: int
     failing: int
