@@ -3,13 +3,14 @@
 import json
 import sys
 
+from workers.bench.cases.base import Case
 from workers.bench.cases.gemm import Gemm
 from workers.bench.gemm.children import Limits, measure_groups
 from workers.bench.gemm.how import How
 
 processes, *ms = map(int, sys.argv[1:])
 settled = []
-cases = [Gemm(m, 8, 8, "fp32") for m in ms]
+cases: list[Case] = [Gemm(m, 8, 8, "fp32") for m in ms]
 results = measure_groups(
     [cases],
     How("cpu", 0.05, threads=1, l2="rotated"),
@@ -19,7 +20,7 @@ results = measure_groups(
     module="tests.gemm_bench.hostile_child",
 )
 rows = [
-    [case.m, each.backend, each.outcome, each.error, len(each.process_medians)]
+    [case.params["m"], each.backend, each.outcome, each.error, len(each.process_medians)]
     for case in cases
     for each in results.of(case)
 ]

@@ -42,7 +42,7 @@ def test_shapes_sweeps_suites_and_files_come_together_without_repeats(tmp_path):
 
 def test_groups_gather_an_m_sweep_over_one_weight():
     grouped = cases.in_groups(SUITES["h200-first"])
-    assert [case.m for case in grouped[0][:9]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert [case.params["m"] for case in grouped[0][:9]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
     assert sum(map(len, grouped)) == len(SUITES["h200-first"])
 
 
@@ -50,7 +50,7 @@ def test_a_child_takes_several_short_sweeps_and_never_part_of_one():
     lengths = {8: 10, 9: 10, 10: 10, 11: 40}
     sweeps = [[Case(m, n, 64, "bf16") for m in range(1, length + 1)] for n, length in lengths.items()]
     grouped = cases.in_groups(case for sweep in sweeps for case in sweep)
-    assert [{case.n for case in group} for group in grouped] == [{8, 9}, {10}, {11}]
+    assert [{case.params["n"] for case in group} for group in grouped] == [{8, 9}, {10}, {11}]
 
 
 @pytest.mark.parametrize("argv", [("--suite", "h200-first"), ("--shape", "3x5x7:tf32", "--budget-s", "30")])

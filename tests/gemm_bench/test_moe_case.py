@@ -17,7 +17,9 @@ def test_glm5_at_16_tokens_touches_102_experts_and_is_capped_at_8_tflops():
     assert GLM5.hit == pytest.approx(102, abs=0.1)
     work = GLM5.work
     assert work.flops == roofline.moe_flops(16, 8, 6144, 2048)
-    peak = server.dense_peak(work.rate)
+    assert work.rate == "fp4"
+    peak = server.dense_peak("fp4")
+    assert peak is not None
     assert roofline.ceiling(work.flops, peak, work.bytes, server.bandwidth) / 1e12 == pytest.approx(
         8, abs=0.1
     )

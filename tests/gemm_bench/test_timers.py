@@ -208,7 +208,7 @@ def test_the_comparison_is_to_kernel_time_and_in_cycles_where_the_clock_differs(
 
 
 def test_without_cupti_the_profiler_is_kernel_time_and_a_missing_tool_is_a_gap():
-    process = {"mm": {table.PROFILER: {"seconds": 2e-6, "clock_mhz": None},
+    process: table.Process = {"mm": {table.PROFILER: {"seconds": 2e-6, "clock_mhz": None},
                       table.GRAPH: {"seconds": 2.2e-6, "clock_mhz": None},
                       table.TRITON: {"error": "ModuleNotFoundError: No module named 'triton'"}}}  # fmt: skip
     [row] = table.rows([process])

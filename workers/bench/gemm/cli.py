@@ -9,7 +9,7 @@ import importlib.util
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -220,10 +220,10 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
     return cases
 
 
-def repeat_command(args: argparse.Namespace, cases: list[Case]) -> tuple[str, ...]:
+def repeat_command(args: argparse.Namespace, cases: Sequence[Case]) -> tuple[str, ...]:
     """The command that measures the same again, free of this machine's paths."""
     command = ["python", "-m", "workers.bench", "gemm", "--device", args.device]
-    if args.suite is not None and cases == list(dict.fromkeys(SUITES[args.suite])):
+    if args.suite is not None and list(cases) == list(dict.fromkeys(SUITES[args.suite])):
         command += ["--suite", args.suite]
     else:
         shapes = [str(case) for case in cases if case.kind == Gemm.kind]
