@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -46,7 +48,7 @@ def wheels(reports: Iterable[Path]) -> dict[str, dict[str, str]]:
         for item in json.loads(report.read_text())["install"]:
             info = item["download_info"]
             url = urlsplit(info["url"])
-            sha256 = info.get("archive_info", {}).get("hashes", {}).get("sha256")
+            sha256 = _sha256(info.get("archive_info", {}), url)
             wheel = {
                 "wheel": unquote(url.path).rpartition("/")[2],
                 "from": "a folder of wheels" if url.scheme == "file" else url.hostname or "",
@@ -55,6 +57,15 @@ def wheels(reports: Iterable[Path]) -> dict[str, dict[str, str]]:
                 wheel["sha256"] = str(sha256)
             found[canonicalize_name(item["metadata"]["name"])] = wheel
     return found
+
+
+def _sha256(archive: Mapping[str, Any], url: SplitResult) -> str | None:
+    """Of a wheel: pip before 23.1 tells it in another place, and of files in a folder not at all."""
+    told = archive.get("hashes", {}).get("sha256") or archive.get("hash", "").partition("sha256=")[2]
+    if not told and url.scheme == "file":
+        with contextlib.suppress(OSError), Path(unquote(url.path)).open("rb") as wheel:
+            told = hashlib.file_digest(wheel, "sha256").hexdigest()
+    return told or None
 
 
 def make(
