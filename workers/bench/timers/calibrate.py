@@ -16,6 +16,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+from workers.bench.gemm.sets import CACHE_MULTIPLE
 from workers.bench.timers.base import Call, CannotTimeError, Load, Timer, pace
 from workers.bench.timers.cupti import Cupti, ProfilerTrace, cupti_trace
 from workers.bench.timers.events import Events
@@ -26,7 +27,6 @@ from workers.bench.timers.overhead import overheads
 _BATCHES = 25
 #: of a product that takes 6 µs on an H200
 _EDGE = 1024
-_CACHE_MULTIPLE = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _rotated(torch: Any, make: Callable[[], Call], held: int) -> Load:
     """Calls over sets that outrun the L2, as cases are measured: on one set that stays there the gap was seen
     to vanish, where cases showed 0.3 µs of it (H200)."""
     cache = torch.cuda.get_device_properties(0).L2_cache_size
-    return Load([make() for _ in range(max(2, math.ceil(_CACHE_MULTIPLE * cache / held)))])
+    return Load([make() for _ in range(max(2, math.ceil(CACHE_MULTIPLE * cache / held)))])
 
 
 def _by_each(torch: Any, load: Load) -> dict[str, float]:
