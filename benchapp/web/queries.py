@@ -186,6 +186,8 @@ class Fastest:
 
     document: Document
     measurement: Measurement
+    #: of the target, told apart from others of its model
+    name: str
     rate: float | None
     #: of the roofline at the datasheet's clock, 0.645 is 64.5 %; None where the device's peak is not known
     share: float | None
@@ -198,11 +200,13 @@ def fastest_gemm() -> list[Fastest]:
     """
     newest = [each for each in newest_documents(kind="gemm") if each.origin != Document.Origin.IMPORT]
     newest.sort(key=lambda d: (d.origin != Document.Origin.RECORDED, d.received_at), reverse=True)
+    named = places.names([each.target for each in newest if each.target is not None])
     found = []
     for document in newest[:2]:
         best = fastest(document)
         if best is not None:
-            found.append(Fastest(document, best, rate(best), _share_of_roofline(best)))
+            name = named[document.target_id or 0]
+            found.append(Fastest(document, best, name, rate(best), _share_of_roofline(best)))
     return found
 
 
