@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
+from benchapp.runs.models import Run
 from benchapp.runs.work import Claim
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -39,6 +40,37 @@ def gemm_arguments(run: Claim, folder: Path, budget_s: float) -> list[str]:
         *(("--timer", str(run.params["timer"])) if "timer" in run.params else ()),
         *(word for backend in run.params.get("backends", ()) for word in ("--backend", str(backend))),
     ]  # fmt: skip
+
+
+def moe_arguments(run: Claim, folder: Path, budget_s: float) -> list[str]:
+    """Of the bench of whole models. Past `budget_s` it starts no case."""
+    cases = folder / "cases.json"
+    cases.write_text(json.dumps(run.params["cases"]))
+    return [
+        "moe", "--device", run.params["device"], "--cases", str(cases), "--budget-s", f"{budget_s:.0f}",
+        *_option("--case-timeout-s", run.params.get("case_timeout_s")),
+        *(word for backend in run.params.get("backends", ()) for word in ("--backend", str(backend))),
+    ]  # fmt: skip
+
+
+def serving_arguments(run: Claim, folder: Path, budget_s: float) -> list[str]:
+    """Of the load generator. The endpoint and what its stack is stated to be travel as a file."""
+    asked = folder / "endpoint.json"
+    asked.write_text(json.dumps(run.params["endpoint"]))
+    cases = folder / "cases.json"
+    cases.write_text(json.dumps(run.params["cases"]))
+    return [
+        "serving", "--endpoint", str(asked), "--cases", str(cases), "--budget-s", f"{budget_s:.0f}",
+        *_option("--case-timeout-s", run.params.get("case_timeout_s")),
+    ]  # fmt: skip
+
+
+#: what tells each kind of measurement what to do
+MEASURING = {
+    Run.Kind.GEMM: gemm_arguments,
+    Run.Kind.MOE: moe_arguments,
+    Run.Kind.SERVING: serving_arguments,
+}
 
 
 def _option(name: str, value: Any) -> tuple[str, ...]:

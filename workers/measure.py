@@ -15,7 +15,7 @@ from benchapp.catalog.digests import environment_name, recipe_words
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim, Lease
 from workers import candidates, child, environments, foreign, lease
-from workers.commands import child_environment, gemm_arguments, measuring_environment, survey_arguments
+from workers.commands import MEASURING, child_environment, measuring_environment, survey_arguments
 from workers.failure import Failure
 from workers.identity import Identity
 from workers.ticker import CancelledError, EndedError, GoneError, Ticker
@@ -41,7 +41,8 @@ def measure(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path:
         else:
             python, descriptor = stack.enter_context(_environment(run))
             held.append(descriptor)
-            arguments = gemm_arguments(run, folder, limit - min(LAST_PART_S, LAST_PART * limit))
+            tell = MEASURING[Run.Kind(run.kind)]
+            arguments = tell(run, folder, limit - min(LAST_PART_S, LAST_PART * limit))
         environment = child_environment(folder) if static else measuring_environment(folder, gpus)
         held += stack.enter_context(_leases(run, me, ticker, gpus, alone=not static))
         foreign.wait_for_quiet(gpus, run.params, ticker.say)

@@ -22,6 +22,7 @@ class Target(models.Model):
         ARCH = "arch", "architecture"
         CPU = "cpu", "CPU"
         GPU = "gpu", "GPU"
+        ENDPOINT = "endpoint", "endpoint"
 
     key = models.CharField(
         max_length=200, unique=True, help_text="arch:sm120, gpu:GPU-…, cpu:digest of host and model"

@@ -19,8 +19,8 @@ def target_of(document: schema.Document) -> Target:
     said = document.target
     if said.kind == "gpu":
         key = f"gpu:{said.uuid}"
-    elif said.kind == "cpu":
-        key = f"cpu:{digest({'host': said.host, 'model': said.model})}"
+    elif said.kind in ("cpu", "endpoint"):
+        key = f"{said.kind}:{digest({'host': said.host, 'model': said.model})}"
     else:
         key = f"arch:{said.arch}"
     host = Host.objects.get_or_create(name=said.host)[0] if said.host else None

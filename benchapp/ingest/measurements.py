@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.db import connection
+from psycopg.types.json import Jsonb
 
 from benchapp.catalog.models import Configuration, Target
 from benchapp.ingest import bulk, schema
@@ -57,6 +58,7 @@ COLUMNS = {
     "power_w": "float8",
     "temperature_c": "float8",
     "throttle_reasons": "varchar[]",
+    "facts": "jsonb",
     "error": "text",
 }
 
@@ -84,8 +86,14 @@ def _rows(
                 if check else ("", *(None,) * 6)
             ),
             seen.sm_clock_mhz_min, seen.sm_clock_mhz_median, seen.sm_clock_mhz_max,
-            seen.power_w, seen.temperature_c, list(seen.throttle_reasons), item.error or "",
+            seen.power_w, seen.temperature_c, list(seen.throttle_reasons), _facts(item), item.error or "",
         )  # fmt: skip
+
+
+def _facts(item: schema.Measurement) -> Jsonb | None:
+    """What only whole models or servers have, as the document writes it."""
+    told = item.step or item.serving
+    return None if told is None else Jsonb(told.model_dump(mode="json"))
 
 
 def store(row: Document, opened: Incoming, target: Target) -> int:

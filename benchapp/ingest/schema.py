@@ -70,7 +70,7 @@ class Strict(BaseModel):
 
 
 class Target(Strict):
-    kind: Literal["arch", "cpu", "gpu"]
+    kind: Literal["arch", "cpu", "gpu", "endpoint"]
     arch: Arch
     model: Short | None = None
     uuid: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9\-]{1,80}$")] | None = None
@@ -82,8 +82,8 @@ class Target(Strict):
     def _identified(self) -> Target:
         if self.kind == "gpu" and not self.uuid:
             raise ValueError("a gpu target needs its uuid")
-        if self.kind == "cpu" and not (self.host and self.model):
-            raise ValueError("a cpu target needs host and model")
+        if self.kind in ("cpu", "endpoint") and not (self.host and self.model):
+            raise ValueError(f"a target of kind {self.kind} needs host and model")
         for name in sorted(NUMBERS & self.properties.keys()):
             value = self.properties[name]
             if isinstance(value, str) or value < 0:
@@ -202,6 +202,91 @@ class Statistics(Strict):
         return self
 
 
+#: of a step, of its window, or of its share: a rate computed from it stays a number
+StepTime = Annotated[float, Field(ge=1e-9, le=1e7)]
+Tokens = Annotated[int, Field(ge=0, le=2**53)]
+Library = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.\-]{1,40}$")]
+Sentence = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+#: kinds of case whose measurements are of a whole model's steps
+STEPS = ("decode", "prefill")
+#: parts are sums of single kernels' times, and rounded in writing
+PARTS_TOLERANCE = 1e-6
+
+
+class Step(Strict):
+    tokens: Annotated[int, Field(ge=1, le=2**53)]
+    steps: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    window_s: StepTime
+    gpus: Annotated[int, Field(ge=0, le=1024)]
+    layers: Annotated[int, Field(ge=1, le=10_000)]
+    layers_total: Annotated[int, Field(ge=1, le=10_000)]
+    weight_bytes: Count
+    kv_bytes: Count
+    peak_memory_bytes: Count
+    parts: dict[doc.Part, Seconds] = {}
+    libraries: Annotated[dict[Library, Seconds], Field(max_length=40)] = {}
+    traced_s: StepTime | None = None
+    overlap_s: Seconds | None = None
+    kernels: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    rank_medians: Annotated[tuple[StepTime, ...], Field(max_length=1024)] = ()
+    experts_hit: Annotated[float, Field(ge=0, le=65_536)] | None = None
+    routing: Annotated[tuple[Count, ...], Field(max_length=65_536)] = ()
+    power_w: Annotated[float, Field(ge=0, le=1e7)] | None = None
+    projected_s: StepTime | None = None
+    left_out: Annotated[tuple[Sentence, ...], Field(max_length=20)] = ()
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Step:
+        if self.layers > self.layers_total:
+            raise ValueError("layers must be at most layers_total")
+        if (self.projected_s is None) != (self.layers == self.layers_total):
+            raise ValueError("projected_s is there exactly where layers are fewer than layers_total")
+        if bool(self.parts) != (self.traced_s is not None):
+            raise ValueError("parts and traced_s belong together")
+        if self.traced_s is not None:
+            rest = abs(sum(self.parts.values()) - self.traced_s)
+            if rest > max(1e-9, PARTS_TOLERANCE * self.traced_s):
+                raise ValueError("parts must sum to traced_s")
+        return self
+
+
+class Percentiles(Strict):
+    n: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    mean: Seconds
+    p50: Seconds
+    p90: Seconds
+    p95: Seconds
+    p99: Seconds
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Percentiles:
+        if not self.p50 <= self.p90 <= self.p95 <= self.p99:
+            raise ValueError("p50 ≤ p90 ≤ p95 ≤ p99 does not hold")
+        return self
+
+
+class Serving(Strict):
+    sent: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    completed: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    window_s: StepTime
+    input_tokens: Tokens
+    output_tokens: Tokens
+    counted_by: Short
+    stack_by: Literal["told", "stated"]
+    errors: Annotated[dict[Word, Annotated[int, Field(ge=1, le=2**31 - 1)]], Field(max_length=40)] = {}
+    ttft: Percentiles | None = None
+    tpot: Percentiles | None = None
+    itl: Percentiles | None = None
+    latency: Percentiles | None = None
+    gpus: Annotated[int, Field(ge=1, le=65_536)] | None = None
+
+    @model_validator(mode="after")
+    def _accounted(self) -> Serving:
+        if self.completed + sum(self.errors.values()) != self.sent:
+            raise ValueError("sent must be completed and errors together")
+        return self
+
+
 class Measurement(Strict):
     kind: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,20}$")]
     params: Annotated[dict[Word, Value | bool | Whole], Field(min_length=1, max_length=40)]
@@ -224,6 +309,8 @@ class Measurement(Strict):
     bytes: Number | None = None
     correctness: Correctness | None = None
     readings: Readings | None = None
+    step: Step | None = None
+    serving: Serving | None = None
     flags: Annotated[tuple[doc.Flag, ...], Field(max_length=10)] = ()
     error: Text | None = None
 
@@ -238,6 +325,10 @@ class Measurement(Strict):
             self.statistics is None or (self.timer is None and not self._timer_unsaid)
         ):
             raise ValueError(f"outcome {self.outcome} needs statistics and timer")
+        if self.statistics is not None and (self.kind in STEPS) != (self.step is not None):
+            raise ValueError(f"step belongs to the kinds {' and '.join(STEPS)}, wherever they have a time")
+        if self.serving is not None and self.kind != "serving":
+            raise ValueError("serving belongs to the kind of that name")
         if self.outcome == "ok" and self.correctness is None:
             raise ValueError("outcome ok needs correctness; without a check it is unverified")
         if self.measured_at > dt.datetime.now(dt.UTC) + CLOCK_SKEW:
@@ -247,7 +338,7 @@ class Measurement(Strict):
 
 class Document(Strict):
     schema_version: Literal[1]
-    kind: Literal["tiles", "gemm", "modules"]
+    kind: Literal["tiles", "gemm", "modules", "moe", "serving"]
     producer: Short
     command: Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(max_length=200)]
     started_at: Moment

@@ -59,6 +59,8 @@ class Run(models.Model):
     class Kind(models.TextChoices):
         TILES = "tiles", "tile survey"
         GEMM = "gemm", "GEMM benchmark"
+        MOE = "moe", "MoE model benchmark"
+        SERVING = "serving", "serving benchmark"
         BUILD = "build", "environment build"
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
@@ -285,6 +287,9 @@ class Measurement(models.Model):
     power_w = models.FloatField(null=True)
     temperature_c = models.FloatField(null=True)
     throttle_reasons = ArrayField(models.CharField(max_length=60), default=list)
+    facts = models.JSONField(
+        null=True, help_text="`Step` or `Serving` of workers.bench.document, of whole models and servers"
+    )
     error = models.TextField(blank=True)
 
     class Meta:

@@ -28,6 +28,7 @@ INSTALLED_APPS = [
     "benchapp.runs",
     "benchapp.tiles",
     "benchapp.trends",
+    "benchapp.moe",
     "benchapp.alerts",
     "benchapp.fleet",
     "benchapp.ingest",

@@ -80,7 +80,7 @@ def take_in(content: bytes) -> Document:
             {"l2_bytes": "50 MB"},
             "target: properties.l2_bytes must be a number from 0",
         ),
-        (["target", "host"], None, "target: a cpu target needs host and model"),
+        (["target", "host"], None, "target: a target of kind cpu needs host and model"),
         (["finished_at"], "2020-01-01T00:00:00Z", "document: finished_at lies before started_at"),
         ([*FIRST, "backend"], "a\x00b", "document: holds a NUL character"),
     ],

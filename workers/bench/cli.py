@@ -39,6 +39,14 @@ COMMANDS = {
         "workers.bench.gemm.cli",
         "time matrix products and other kernels of a decode step, and check them",
     ),
+    "moe": (
+        "workers.bench.moe.cli",
+        "tokens per second of whole mixture-of-experts models, and where a step's time goes; collectives",
+    ),
+    "serving": (
+        "workers.bench.serving.cli",
+        "an OpenAI-compatible server under load",
+    ),
 }
 
 

@@ -53,15 +53,39 @@ GPU_TIMERS: tuple[Timer, ...] = ("cupti", "cuda_graph", "cuda_events")
 L2Policy = Literal["flushed", "rotated", "warm", "unknown"]
 #: borrowed: measured on another version, by its source's own word; imported: from another tool's file
 Flag = Literal["throttled", "contended", "few_samples", "fallback_timer", "borrowed", "imported"]
+#: Where the time of a model's step goes. overlap is what ran hidden behind other kernels, and no share of the
+#: step; gaps are the GPU's waiting between kernels.
+Part = Literal[
+    "embedding",
+    "norms",
+    "attention",
+    "router",
+    "dispatch",
+    "fc1",
+    "activation",
+    "fc2",
+    "combine",
+    "shared",
+    "dense",
+    "collectives",
+    "head",
+    "other",
+    "gaps",
+]
 #: Seconds of a call; CPU seconds of a build; bytes of what was built.
 Metric = Literal["time", "cpu_time", "size"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """What was measured on. `arch` is e.g. sm120, sm90 or x86_64; a static survey has nothing else."""
+    """What was measured on. `arch` is e.g. sm120, sm90 or x86_64; a static survey has nothing else.
 
-    kind: Literal["arch", "cpu", "gpu"]
+    Of a gang it is the first GPU, with `gpus` among the properties. An endpoint is a server reached over the
+    network, `host` its name in the allow-list and `model` the hardware that a person states; its arch is
+    "endpoint".
+    """
+
+    kind: Literal["arch", "cpu", "gpu", "endpoint"]
     arch: str
     model: str | None = None
     uuid: str | None = None
@@ -175,6 +199,85 @@ class Statistics:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """What was seen of a model's steps beside their time. Sizes are bytes of the fullest GPU.
+
+    tok/s = tokens / window_s: `tokens` are those produced in the timed window (prefill: taken in), of all
+    GPUs together, and start-up lies outside of it. `parts` are seconds of one step on the critical path of
+    rank 0, gaps among them, from a traced run; they sum to `traced_s`. `overlap_s` ran hidden behind them.
+    `libraries` splits the same kernels by whose they are ("flashinfer", "cublas", "torch", "nccl", "triton").
+    `experts_hit` is the mean number of distinct experts that a layer touched in one step, of all ranks;
+    `routing` holds the rows that each expert got in the window, over all layers.
+    `projected_s` is one step of the whole model where only `layers` of `layers_total` were measured;
+    `left_out` says in sentences what the figure is without.
+    """
+
+    tokens: int
+    steps: int
+    window_s: float
+    gpus: int
+    layers: int
+    layers_total: int
+    weight_bytes: int
+    kv_bytes: int
+    peak_memory_bytes: int
+    parts: dict[Part, float] = dataclasses.field(default_factory=dict)
+    libraries: dict[str, float] = dataclasses.field(default_factory=dict)
+    traced_s: float | None = None
+    overlap_s: float | None = None
+    #: kernels of one step on rank 0
+    kernels: int | None = None
+    #: median step of each rank, by rank
+    rank_medians: tuple[float, ...] = ()
+    experts_hit: float | None = None
+    routing: tuple[int, ...] = ()
+    #: mean over the window, of all GPUs together
+    power_w: float | None = None
+    projected_s: float | None = None
+    left_out: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Of a latency, in seconds, over `n` requests or tokens."""
+
+    n: int
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Serving:
+    """What a load generator saw of an endpoint under one concurrency. Only requests that ended well are in
+    tokens and latencies; `errors` counts the others by what became of them.
+
+    `counted_by` says who counted tokens, "server" or the name of a tokenizer; `stack_by` whether the stack is
+    what the server told or what a person stated.
+    """
+
+    sent: int
+    completed: int
+    window_s: float
+    input_tokens: int
+    output_tokens: int
+    counted_by: str
+    stack_by: Literal["told", "stated"]
+    errors: dict[str, int] = dataclasses.field(default_factory=dict)
+    #: to the first token
+    ttft: Percentiles | None = None
+    #: per output token after the first, of each request
+    tpot: Percentiles | None = None
+    #: between tokens
+    itl: Percentiles | None = None
+    latency: Percentiles | None = None
+    #: of the endpoint, as stated
+    gpus: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Measurement:
     """One case's outcome. `params` are canonical: the same case always writes the same mapping.
 
@@ -205,6 +308,10 @@ class Measurement:
     bytes: float | None = None
     correctness: Correctness | None = None
     readings: Readings | None = None
+    #: of kinds decode and prefill
+    step: Step | None = None
+    #: of kind serving
+    serving: Serving | None = None
     flags: tuple[Flag, ...] = ()
     error: str | None = None
 
@@ -214,8 +321,8 @@ SAMPLE_CAP = 1000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    #: modules: the JIT modules of an environment, built ahead
-    kind: Literal["tiles", "gemm", "modules"]
+    #: modules: the JIT modules of an environment, built ahead; moe: whole models and collectives
+    kind: Literal["tiles", "gemm", "modules", "moe", "serving"]
     command: tuple[str, ...]
     started_at: str
     finished_at: str

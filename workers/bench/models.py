@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import json
 from pathlib import Path
+from typing import Literal
 
 DATA = Path(__file__).with_name("models.json")
 #: tensor parallelism that shapes are made for: one GPU, and the eight of a host
@@ -49,8 +50,26 @@ class Model:
     mla: Mla | None = None
     kv_heads: int = 0
     head_dim: int = 0
-    #: layers that attend to the whole context
+    #: layers that attend to the whole context; the others, every second from the first on, to the last
+    #: `sliding_window` tokens
     full_attention_layers: int = 0
+    sliding_window: int = 0
+    #: of the layers without experts
+    dense_intermediate: int = 0
+    qk_norm: bool = False
+    attention_bias: bool = False
+    #: a learned logit a head that the softmax of attention also counts
+    sinks: bool = False
+    #: of the router and of both products of an expert
+    expert_bias: bool = False
+    activation: Literal["swiglu", "clamped_swiglu"] = "swiglu"
+    scoring: Literal["softmax", "sigmoid"] = "softmax"
+    routed_scaling: float = 1.0
+    #: experts stand in `groups`, of which a token sees `top_groups`
+    groups: int = 1
+    top_groups: int = 1
+    rope_theta: float = 10_000.0
+    rms_norm_eps: float = 1e-6
 
     @property
     def moe_layers(self) -> int:
@@ -83,13 +102,23 @@ class Projection:
 @functools.cache
 def models() -> tuple[Model, ...]:
     """Every model of models.json, in its order."""
-    rows = json.loads(DATA.read_text(encoding="utf-8"))["models"]
+    return _read("models")
+
+
+@functools.cache
+def tiny() -> tuple[Model, ...]:
+    """Configurations made up for tests and for machines without a GPU."""
+    return _read("tiny")
+
+
+def _read(part: str) -> tuple[Model, ...]:
+    rows = json.loads(DATA.read_text(encoding="utf-8"))[part]
     return tuple(Model(**{**row, "mla": Mla(**row["mla"]) if "mla" in row else None}) for row in rows)
 
 
 def model(name: str) -> Model:
-    """The model called `name`. KeyError where there is none."""
-    return {each.name: each for each in models()}[name]
+    """The model called `name`, a tiny one too. KeyError where there is none."""
+    return {each.name: each for each in (*models(), *tiny())}[name]
 
 
 def rounded(width: float) -> int:

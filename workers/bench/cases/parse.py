@@ -10,9 +10,12 @@ from typing import Any
 
 from workers.bench.cases.base import Case, Params, Value, Work
 from workers.bench.cases.ceiling import Copy, EmptyKernel
+from workers.bench.cases.collective import AllReduce, AllToAll
 from workers.bench.cases.gemm import Gemm, GroupedGemm
+from workers.bench.cases.model import Decode, Prefill
 from workers.bench.cases.modules import JitModule
 from workers.bench.cases.moe import Moe
+from workers.bench.cases.serving import Serving
 from workers.bench.cases.step import (
     DecodeAttention,
     PrefillAttention,
@@ -28,7 +31,7 @@ KINDS: dict[str, Any] = {
     kind.kind: kind
     for kind in (
         Gemm, GroupedGemm, DecodeAttention, PrefillAttention, RmsNorm, SiluAndMul, Quantize, Rope, Sampling,
-        Copy, EmptyKernel, Moe, JitModule,
+        Copy, EmptyKernel, Moe, JitModule, Decode, Prefill, AllReduce, AllToAll, Serving,
     )
 }  # fmt: skip
 MAX_CASES = 10_000
@@ -36,7 +39,7 @@ MAX_CASES = 10_000
 SHARED = 24
 
 _SHAPE = re.compile(r"(\d{1,8})x(\d{1,8})x(\d{1,8})(?::([a-z0-9_]+))?")
-_PAIR = r"[a-z0-9_]{1,20}=[a-z0-9_.]{1,20}"
+_PAIR = r"[a-z0-9_]{1,20}=[A-Za-z0-9_.\-/]{1,120}"
 _NAMED = re.compile(rf"([a-z0-9_]{{1,20}}):({_PAIR}(?:,{_PAIR})*)")
 
 
