@@ -1,0 +1,120 @@
+"""What must hold of a decoder too large for a reference: checked on the very weights, cache and kernels that
+are then timed. Needs torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from workers.bench import model_work
+from workers.bench.decoder.model import Decoder
+from workers.bench.decoder.reference import Reference
+from workers.bench.decoder.weights import Source
+from workers.bench.document import Correctness
+from workers.bench.operators.base import passes
+
+#: Least mean cosine of rows. bf16 flips a choice of experts that is nearly even now and then, which turns one
+#: row by some hundredths where layers are few; a wrong position or a token left out turns every row.
+COSINE = 0.99
+#: Of the largest difference to the largest value: a row of something else differs by more than 1.
+TOLERANCE = 0.5
+SEQUENCES, PROMPT, STEPS = 8, 21, 12
+REFERENCE_LAYERS = 2
+
+
+def holds(found: Correctness) -> bool:
+    return passes(found, COSINE)
+
+
+def check(torch: Any, decoder: Decoder) -> Correctness:
+    """Agreement over three invariants: the lower mean cosine of logits and of hidden states, and the largest
+    difference. The cache's content, the current batch and a captured graph are
+    lost; every rank of a gang calls it.
+
+    Logits of steps, from a CUDA graph where there is a GPU, equal those of one prefill over the same tokens,
+    across a page's end; rows equal what they are alone; and the first layers equal a float32 reference of
+    their weights, where memory has room for a whole layer.
+    """
+    logits, hidden = _Rows(torch), _Rows(torch)
+    room = decoder.capacity
+    rows = min(SEQUENCES, room.batch)
+    length = min(PROMPT + STEPS, room.context)
+    prompt = max(1, length - STEPS)
+    tokens = decoder.random_tokens(rows, length)
+
+    decoder.prefill(tokens[:, :prompt])
+    if decoder.device != "cpu":
+        decoder.capture()
+    stepped = []
+    for at in range(prompt, length):
+        decoder.feed(tokens[:, at])
+        decoder.step()
+        stepped.append(decoder.last_logits)
+    for at, got in zip(range(prompt, length), stepped, strict=True):
+        if (length - at) % 4 == 1:  # the last one among them
+            logits.compare(got, decoder.prefill(tokens[:, : at + 1]))
+    together = decoder.prefill(tokens)
+    for row in {0, rows - 1}:
+        logits.compare(together[row : row + 1], decoder.prefill(tokens[row : row + 1]))
+
+    words = "prefill over the same tokens, and rows alone"
+    layers = min(REFERENCE_LAYERS + decoder.layout.dense_layers, decoder.layout.layers)
+    got = decoder.after_layers(tokens, layers)
+    if _fits(torch, decoder):
+        hidden.compare(got, _referred(torch, decoder, tokens, layers))
+        words += f", and a float32 reference of the first {layers} layers"
+    return Correctness(
+        reference=words,
+        cosine=min(each.cosine for each in (logits, hidden)),
+        max_relative_error=max(each.error for each in (logits, hidden)),
+        nan_count=logits.nan + hidden.nan,
+        zero_count=logits.zero + hidden.zero,
+        elements=logits.elements + hidden.elements,
+        tolerance=TOLERANCE,
+    )
+
+
+def _referred(torch: Any, decoder: Decoder, tokens: Any, layers: int) -> Any:
+    """One GPU's weights, whatever this rank holds of them."""
+    whole = dataclasses.replace(decoder.layout, tp=1, ep=1)
+    source = Source(torch, whole, 0, decoder.device, decoder.seed)
+    with torch.no_grad():
+        return Reference(torch, whole, source).residual(tokens, layers)
+
+
+def _fits(torch: Any, decoder: Decoder) -> bool:
+    if decoder.device == "cpu":
+        return True
+    whole = dataclasses.replace(decoder.layout, tp=1, ep=1)
+    of = whole.model
+    layer = 2 * (of.experts * model_work.expert_weights(whole) + model_work.attention_weights(whole))
+    embedding = 2 * of.vocab * of.hidden
+    free, _ = torch.cuda.mem_get_info(decoder.device)
+    held = torch.cuda.memory_reserved(decoder.device) - torch.cuda.memory_allocated(decoder.device)
+    return bool(1.5 * (layer + embedding) + 2**30 < free + held)
+
+
+class _Rows:
+    """Rows compared so far."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._sum, self._count = 0.0, 0
+        self.error = 0.0
+        self.nan = self.zero = self.elements = 0
+
+    @property
+    def cosine(self) -> float:
+        return self._sum / self._count if self._count else 1.0
+
+    def compare(self, got: Any, wanted: Any) -> None:
+        """[…, width] of each; what is not finite is counted, and compared as zero."""
+        got, wanted = got.float(), wanted.float()
+        self.nan += int((~got.isfinite()).sum())
+        self.zero += int((got == 0).sum())
+        self.elements += got.numel()
+        got = got.where(got.isfinite(), 0.0)
+        cosine = self._torch.nn.functional.cosine_similarity(got, wanted, dim=-1)
+        self._sum += float(cosine.sum())
+        self._count += cosine.numel()
+        self.error = max(self.error, float((got - wanted).abs().max() / wanted.abs().max()))
