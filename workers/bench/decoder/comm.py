@@ -54,7 +54,6 @@ class Distributed:
     """
 
     def __init__(self, torch: Any, layout: Layout) -> None:
-        self._torch = torch
         self._dist = dist = torch.distributed
         self.world, self.rank = dist.get_world_size(), dist.get_rank()
         if self.world != layout.gpus:
@@ -66,6 +65,9 @@ class Distributed:
             "tp": [list(range(first, first + tp)) for first in range(0, tp * ep, tp)],
             "ep": [list(range(first, tp * ep, tp)) for first in range(tp)],
         }
+        # Newer torch calls the same functions by other names, and warns at the old ones.
+        self._gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        self._scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
         self._groups: dict[Group, Any] = {}
         self._sizes: dict[Group, int] = {"tp": tp, "ep": ep}
         for name, members in lists.items():
@@ -86,7 +88,7 @@ class Distributed:
             return x
         x = x.contiguous()
         out = x.new_empty(size * x.shape[0], *x.shape[1:])
-        self._dist.all_gather_into_tensor(out, x, group=self._groups[group])
+        self._gather(out, x, group=self._groups[group])
         return out
 
     def reduce_scatter(self, x: Any, group: Group) -> Any:
@@ -94,5 +96,5 @@ class Distributed:
         if size == 1:
             return x
         out = x.new_empty(x.shape[0] // size, *x.shape[1:])
-        self._dist.reduce_scatter_tensor(out, x.contiguous(), group=self._groups[group])
+        self._scatter(out, x.contiguous(), group=self._groups[group])
         return out

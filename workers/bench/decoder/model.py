@@ -176,6 +176,7 @@ class Decoder:
             self._plan()
             if self._graph is not None:
                 self._graph.replay()
+                self._logits = self._captured_logits
             else:
                 self._forward()
             self._length += 1
@@ -202,7 +203,7 @@ class Decoder:
             # Other threads, NCCL's watchdog among them, may ask the driver meanwhile.
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._forward()
-            self._graph = graph
+            self._graph, self._captured_logits = graph, self._logits
             self.count_anew()
 
     # What is seen of it
