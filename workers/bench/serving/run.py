@@ -1,0 +1,83 @@
+"""AIPerf as a child: started with an argument list, watched, and ended whole."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+RECORDS = Path("artifacts") / "profile_export.jsonl"
+LOG = "aiperf.log"
+LOG_TAIL = 8000
+#: AIPerf prints a line now and then; more than this is no log.
+LOG_LIMIT_BYTES = 64 * 1024 * 1024
+LOOK_S = 0.2
+#: What it may know of our environment, beside the key that it needs.
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "SSL_CERT_FILE")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """`why` is "" where it ended by itself."""
+
+    code: int
+    why: str
+    log: str
+
+
+def environment(folder: Path, keys: Mapping[str, str]) -> dict[str, str]:
+    """Whatever it keeps goes with the folder. Only what is named here comes of ours."""
+    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {
+        **kept,
+        **keys,
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PYTHONUNBUFFERED": "1",
+        "AIPERF_HTTP_IP_VERSION": "auto",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "DO_NOT_TRACK": "1",
+        "NO_COLOR": "1",
+        "COLUMNS": "120",
+    }
+
+
+def run(configuration: Path, folder: Path, limit_s: float, keys: Mapping[str, str]) -> Ended:
+    """Run it to its end or to `limit_s`; its processes are gone when this returns or raises."""
+    log = folder / LOG
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "aiperf", "profile", "--config", str(configuration)],
+            cwd=folder,
+            env=environment(folder, keys),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    why = ""
+    ends = time.monotonic() + limit_s
+    try:
+        while child.poll() is None:
+            if time.monotonic() > ends:
+                why = f"AIPerf was still at it after {limit_s:,.0f} s and was ended"
+                break
+            if log.stat().st_size > LOG_LIMIT_BYTES:
+                why = "AIPerf printed without end and was ended"
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(LOOK_S)
+    finally:
+        # its services are processes of their own, in the session that it began
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    with log.open("rb") as source:
+        source.seek(max(0, log.stat().st_size - LOG_TAIL))
+        return Ended(child.returncode, why, source.read().decode("utf-8", "replace"))
