@@ -45,7 +45,7 @@ try:
 except Exception as error:
     sys.exit(f"ERROR: {name} cannot be imported: {type(error).__name__}: {error}".splitlines()[0])
 """
-MODULES = {"torch": "torch", "flashinfer": "flashinfer", "sgl-kernel": "sgl_kernel"}
+MODULES = {"torch": "torch", "flashinfer": "flashinfer", "sgl-kernel": "sgl_kernel", "aiperf": "aiperf"}
 
 
 class FailedError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.conf import settings
 
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim
+from workers.bench.serving.endpoint import KEY_VARIABLE
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -63,6 +65,16 @@ def serving_arguments(run: Claim, folder: Path, budget_s: float) -> list[str]:
         "serving", "--endpoint", str(asked), "--cases", str(cases), "--budget-s", f"{budget_s:.0f}",
         *_option("--case-timeout-s", run.params.get("case_timeout_s")),
     ]  # fmt: skip
+
+
+def endpoint_key(run: Claim) -> dict[str, str]:
+    """The API key that a server wants, as a variable for the child that measures it and for no other. Only
+    variables made for this may be named, so that a run sends no other secret of this host away."""
+    endpoint = run.params.get("endpoint")
+    name = endpoint.get("api_key_env") if isinstance(endpoint, dict) else None
+    if not isinstance(name, str) or KEY_VARIABLE.fullmatch(name) is None or name not in os.environ:
+        return {}
+    return {name: os.environ[name]}
 
 
 #: what tells each kind of measurement what to do

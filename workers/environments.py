@@ -23,9 +23,16 @@ from packaging.version import InvalidVersion, Version
 from benchapp.catalog.digests import environment_name
 
 #: The packages a recipe may name, and what they are called on the index. Nothing else is ever asked for.
-DISTRIBUTIONS = {"torch": "torch", "flashinfer": "flashinfer-python", "sgl-kernel": "sgl-kernel"}
+DISTRIBUTIONS = {
+    "torch": "torch",
+    "flashinfer": "flashinfer-python",
+    "sgl-kernel": "sgl-kernel",
+    "aiperf": "aiperf",
+}
 #: What is measured, one a recipe, on the base layer of the rest.
 LIBRARIES = ("flashinfer", "sgl-kernel")
+#: The load generator of servers has a recipe of its own, without torch.
+LOAD_GENERATOR = "aiperf"
 #: PyTorch's own index of CPU builds: PyPI's torch for x86 is the CUDA build, gigabytes that a CPU cannot use.
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 #: `cuda` in a recipe is no package: it asks for the CUDA build, which the ordinary index has for one major
@@ -50,6 +57,8 @@ def requirements(versions: Mapping[str, str]) -> list[str]:
     libraries = [name for name in LIBRARIES if name in versions]
     if len(libraries) > 1:
         raise RecipeError(f"recipe.{libraries[1]}: expected without {libraries[0]}, in a recipe of its own.")
+    if LOAD_GENERATOR in versions and len(versions) > 1:
+        raise RecipeError(f"recipe.{LOAD_GENERATOR}: expected alone.")
     wanted = []
     for name, version in sorted(versions.items()):
         if name == "cuda":

@@ -15,7 +15,13 @@ from benchapp.catalog.digests import environment_name, recipe_words
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim, Lease
 from workers import candidates, child, environments, foreign, lease
-from workers.commands import MEASURING, child_environment, measuring_environment, survey_arguments
+from workers.commands import (
+    MEASURING,
+    child_environment,
+    endpoint_key,
+    measuring_environment,
+    survey_arguments,
+)
 from workers.failure import Failure
 from workers.identity import Identity
 from workers.ticker import CancelledError, EndedError, GoneError, Ticker
@@ -44,6 +50,7 @@ def measure(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path:
             tell = MEASURING[Run.Kind(run.kind)]
             arguments = tell(run, folder, limit - min(LAST_PART_S, LAST_PART * limit))
         environment = child_environment(folder) if static else measuring_environment(folder, gpus)
+        environment |= endpoint_key(run)
         held += stack.enter_context(_leases(run, me, ticker, gpus, alone=not static))
         foreign.wait_for_quiet(gpus, run.params, ticker.say)
         try:

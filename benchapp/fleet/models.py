@@ -177,3 +177,28 @@ class Candidate(models.Model):
 
     def __str__(self) -> str:
         return f"{self.package} {self.version}"
+
+
+class Endpoint(models.Model):
+    """An OpenAI-compatible server that may be measured. What is stated of it is a person's word."""
+
+    name = models.CharField(max_length=60, unique=True)
+    url = models.CharField(max_length=300, help_text="Its base: requests go to …/v1/chat/completions")
+    model = models.CharField(max_length=120, help_text="As the server knows it")
+    hardware = models.CharField(max_length=120, help_text="Stated: 8 × RTX PRO 6000")
+    gpus = models.PositiveIntegerField(null=True)
+    stack = models.JSONField(default=dict, help_text="Stated: component → version")
+    api_key_env = models.CharField(
+        max_length=80, blank=True, help_text="Name of the variable of a worker host that holds its API key"
+    )
+    enabled = models.BooleanField(default=True)
+    added_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    added_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from benchapp.fleet import backfill_views, release_views, schedule_views, trigger_views, views
+from benchapp.fleet import (
+    backfill_views,
+    endpoint_views,
+    release_views,
+    schedule_views,
+    trigger_views,
+    views,
+)
 
 app_name = "fleet"
 urlpatterns = [
@@ -27,6 +34,12 @@ urlpatterns = [
     path("fleet/schedules/<int:schedule_id>/delete", schedule_views.delete, name="schedule_delete"),
     path("fleet/backfill/", backfill_views.page, name="backfill"),
     path("fleet/backfill/fill", backfill_views.fill, name="backfill_fill"),
+    path("fleet/endpoints/", endpoint_views.index, name="endpoints"),
+    path("fleet/endpoints/new", endpoint_views.new, name="endpoint_new"),
+    path("fleet/endpoints/<int:endpoint_id>/edit", endpoint_views.edit, name="endpoint_edit"),
+    path("fleet/endpoints/<int:endpoint_id>/measure", endpoint_views.measure, name="endpoint_measure"),
+    path("fleet/endpoints/<int:endpoint_id>/disable", endpoint_views.disable, name="endpoint_disable"),
+    path("fleet/endpoints/<int:endpoint_id>/enable", endpoint_views.enable, name="endpoint_enable"),
     path("fleet/releases/", release_views.watch, name="releases"),
     path("fleet/candidates/", release_views.listed, name="candidates"),
     path("fleet/candidates/add", release_views.add, name="candidate_add"),

@@ -16,13 +16,10 @@ from workers.bench.cases.serving import Serving as Case
 from workers.bench.document import BenchError, Document, Measurement, Progress, Target, now
 from workers.bench.modules import lock
 from workers.bench.serving import endpoint as endpoints
-from workers.bench.serving import probe
+from workers.bench.serving import plan, probe
 from workers.bench.serving.endpoint import Endpoint
 from workers.bench.serving.measure import Sweep
-from workers.bench.serving.plan import Times
 
-#: Tokens that one case may bring, input and output: AIPerf's records hold a time for each.
-MOST_TOKENS = 20_000_000
 MOST_CASES = 64
 LEAST_TIMEOUT_S = 5.0
 
@@ -72,7 +69,7 @@ def run(args: argparse.Namespace) -> Document:
 
     with tempfile.TemporaryDirectory(prefix="serving-") as scratch:
         sweep = Sweep(
-            endpoint, key, Times.of(args.case_timeout_s), args.budget_s, Path(scratch),
+            endpoint, key, plan.Times.of(args.case_timeout_s), args.budget_s, Path(scratch),
             stack_by="told" if told.stack else "stated",
             backend=engine_of(stack),
             draw=random.SystemRandom().getrandbits,
@@ -110,19 +107,10 @@ def chosen_cases(args: argparse.Namespace, endpoint: Endpoint) -> list[Case]:
     if not 1 <= len(cases) <= MOST_CASES:
         raise BenchError("no_cases", f"{len(cases)} cases: expected 1 to {MOST_CASES}, by --cases or --case.")
     for case in cases:
-        check(case)
+        plan.check(case)
         if case.model != endpoint.model:
             raise BenchError("bad_case", f"{case}: the endpoint's model is {endpoint.model}.")
     return cases
-
-
-def check(case: Case) -> None:
-    """Whether it can be measured. Raises BenchError."""
-    if case.output < 2:
-        raise BenchError("bad_case", f"{case}: output: expected at least 2, for a time between two tokens.")
-    tokens = (case.requests + case.concurrency) * (case.input + case.output)
-    if tokens > MOST_TOKENS:
-        raise BenchError("bad_case", f"{case}: {tokens:,} tokens together: expected at most {MOST_TOKENS:,}.")
 
 
 def key_of(endpoint: Endpoint) -> str:

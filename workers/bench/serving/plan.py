@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workers.bench.cases.serving import Serving
+from workers.bench.document import BenchError
 from workers.bench.serving.endpoint import Endpoint
 
 #: Of a case's time, for AIPerf's own start and end: 5 to 12 s were seen on two slow cores.
@@ -23,6 +24,8 @@ WORDS = (
     "minute idea body back parent face others level office door health person art war history party "
     "result change morning reason research girl guy moment air teacher force education"
 )
+#: Tokens that one case may bring, input and output: AIPerf's records hold a time for each.
+MOST_TOKENS = 20_000_000
 #: Tokens that a chat template adds around a message, about.
 TEMPLATE = 8
 
@@ -40,6 +43,15 @@ class Times:
     def of(cls, case_s: float) -> Times:
         third = (case_s - min(START_S, case_s / 3)) / 3
         return cls(case_s, third, third)
+
+
+def check(case: Serving) -> None:
+    """Whether it can be measured. Raises BenchError."""
+    if case.output < 2:
+        raise BenchError("bad_case", f"{case}: output: expected at least 2, for a time between two tokens.")
+    tokens = (case.requests + case.concurrency) * (case.input + case.output)
+    if tokens > MOST_TOKENS:
+        raise BenchError("bad_case", f"{case}: {tokens:,} tokens together: expected at most {MOST_TOKENS:,}.")
 
 
 def prompts(case: Serving, seed: int) -> Iterator[str]:

@@ -48,12 +48,19 @@ def environment(folder: Path, keys: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def run(configuration: Path, folder: Path, limit_s: float, keys: Mapping[str, str]) -> Ended:
-    """Run it to its end or to `limit_s`; its processes are gone when this returns or raises."""
+def run(
+    configuration: Path,
+    folder: Path,
+    limit_s: float,
+    keys: Mapping[str, str],
+    *,
+    python: str = sys.executable,
+) -> Ended:
+    """Run the AIPerf of `python` to its end or to `limit_s`; none of its processes outlives the call."""
     log = folder / LOG
     with log.open("wb") as output:
         child = subprocess.Popen(
-            [sys.executable, "-m", "aiperf", "profile", "--config", str(configuration)],
+            [python, "-m", "aiperf", "profile", "--config", str(configuration)],
             cwd=folder,
             env=environment(folder, keys),
             stdin=subprocess.DEVNULL,
