@@ -137,9 +137,10 @@ class Decoder:
 
     def begin(self, batch: int, context: int) -> None:
         """Random content in the caches of `batch` sequences up to `context` tokens, and random current
-        tokens; counts begin anew."""
+        tokens; counts begin anew. Steps launch kernel by kernel until they are captured."""
         torch = self._torch
         with torch.no_grad():
+            self._graph = None
             self._resize(batch, context)
             self._cache.fill()
             self._tokens.copy_(self.random_tokens(batch))

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> Document:
         by = f" by {measurement.backend}" if measurement.backend else ""
         progress.step(settled, total, f"{case}{by}: {summary(measurement)}")
 
-    with _stopped_by_sigterm():
+    with stopped_by_sigterm():
         results = measure_groups(
             parse.in_groups(cases),
             How(
@@ -169,7 +169,7 @@ def notes(results: Results) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
+def stopped_by_sigterm() -> Iterator[None]:
     """SIGTERM ends the measuring, and not the bench, which then writes what it has."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
