@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
 
+from benchapp.fleet import model_asks
+from benchapp.fleet.ask_kinds import LIBRARIES_OF, MEASURED, OPTIONS_OF, SUITES_OF, WHAT
+from benchapp.fleet.targets import ON_GPUS, clean_target, gpus_of
 from benchapp.runs import requests
 from workers.bench.cases.base import Case
+from workers.bench.cases.model import MAX_CONTEXT, MAX_RANKS
 from workers.bench.cases.parse import from_text
 from workers.bench.document import GPU_TIMERS, BenchError
-from workers.bench.suites import SUITES
-from workers.bench.tiles.arches import ARCHES
-from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
-WHAT = {
-    "survey": "Tile survey",
-    "full": "Full compile of the tiles that fit",
-    "explore": "Exploration of tiles that no release ships",
-    "rescue": "Stage rescues of tiles that overflow",
-    "gemm": "GEMM benchmark",
-}
-#: Done by the explorer, which knows fewer architectures.
-EXPLORED = ("explore", "rescue")
 FOREIGN = ("refuse", "flag")
 TIMERS = ("auto", *GPU_TIMERS)
 #: The word for whatever release is newest when the work is asked for.
 NEWEST = "newest"
 MOST_RUNS = 200
-MOST_GPUS = 16
 MOST_BACKENDS = 20
 #: Least and most of each whole number.
-BOUNDS = {"time_limit_s": (10, 2 * 24 * 3600), "case_timeout_s": (10, 3600), "processes": (1, 10)}
+BOUNDS = {
+    "time_limit_s": (10, 2 * 24 * 3600),
+    "case_timeout_s": (10, 3600),
+    "processes": (1, 10),
+    "batches": (1, 65_536),
+    "contexts": (1, MAX_CONTEXT),
+    "tp": (1, MAX_RANKS),
+    "ep": (1, MAX_RANKS),
+    "layers": (1, 1000),
+}
 #: A version of each library, as refusals give an example.
 EXAMPLES = {"torch": requests.CPU_TORCH, "flashinfer": "0.6.3", "sgl-kernel": "0.3.21"}
 #: Longest word of an ask: a gang of many GPUs.
 LONGEST = 1200
-_UUID = r"(?:GPU|MIG)-[0-9A-Za-z-]{1,60}"
-_TARGETS = {
-    "cpu": re.compile(r"[0-9A-Za-z_-]{1,16}"),
-    "gpu": re.compile(_UUID),
-    "model": re.compile(r"[a-z0-9-]{1,60}"),
-    "gpuarch": re.compile(r"[a-z0-9_]{1,20}"),
-    "gang": re.compile(rf"{_UUID}(?:[+ ]{_UUID})+"),
-}
 _BACKEND = re.compile(r"[a-z0-9_.-]{1,60}")
-_ON_GPUS = "gpu:UUID, model:NAME, gpuarch:sm90 or gang:UUID+UUID"
-_FORMS = f"cpu, cpu:INSTALLATION, {_ON_GPUS}"
 
 
 def read(data: object) -> dict[str, Any]:
@@ -63,6 +54,20 @@ def case_of(text: str) -> Case:
     return from_text(text)
 
 
+def chosen(
+    suite: str, cases: tuple[str, ...], choice: model_asks.Choice, what: str = "moe"
+) -> tuple[Case, ...]:
+    """The cases of an ask: those of the choice, then those named; all of the suite where neither is there.
+    Raises ValidationError, {field: sentence}."""
+    found = [*(choice.cases() if choice.models else ()), *(case_of(text) for text in cases)]
+    return tuple(dict.fromkeys(found)) or SUITES_OF.get(what, {}).get(suite, ())
+
+
+def size_of(data: Mapping[str, Any]) -> int:
+    """GPUs that the cases of whole models take together, as far as they can be read; else 1."""
+    return _Reader(data).size()
+
+
 class _Reader:
     """Reads the fields of one ask and gathers what is wrong with them."""
 
@@ -75,18 +80,15 @@ class _Reader:
         if what not in WHAT:
             self._fault("what", what, f"expected {', '.join(WHAT)}")
             raise ValidationError(self._faults)
-        gemm = what == "gemm"
-        library = self._library(gemm)
-        example = EXAMPLES[library if gemm else "flashinfer"]
+        library = self._library(what)
+        example = EXAMPLES[library if what in MEASURED else "flashinfer"]
         versions = self._each(
             "versions", lambda text: _version(text, example), f"a version such as {example}"
         )
-        targets = self._each("targets", lambda text: _target(text, what), "where to run")
+        targets = self._each("targets", lambda text: clean_target(text, what), "where to run")
         if library != "torch" and any(target.partition(":")[0] == "cpu" for target in targets):
-            self._faults["targets"] = (
-                f"{requests.LIBRARIES[library]} runs on GPUs alone: expected {_ON_GPUS}."
-            )
-        suite, cases = self._cases(gemm)
+            self._faults["targets"] = f"{requests.LIBRARIES[library]} runs on GPUs alone: expected {ON_GPUS}."
+        measured = self._cases(what, targets)
         if len(versions) * len(targets) > MOST_RUNS:
             self._faults.setdefault(
                 "targets",
@@ -97,36 +99,93 @@ class _Reader:
             "versions": versions,
             "targets": targets,
             "library": library,
-            "suite": suite,
-            "cases": cases,
             "time_limit_s": self._number("time_limit_s"),
             "foreign": self._one_of("foreign", FOREIGN),
-        } | self._options(gemm, targets)
+        }
+        read |= measured | self._options(what, targets)
         if self._faults:
             raise ValidationError(self._faults)
         return read
 
-    def _library(self, gemm: bool) -> str:
-        if not gemm:
-            if self._word("library") not in ("", "torch"):
-                self._faults["library"] = "Expected none: only a benchmark has a library to choose."
-            return "torch"
-        return self._one_of("library", tuple(requests.LIBRARIES))
+    def _library(self, what: str) -> str:
+        if what in MEASURED:
+            return self._one_of("library", LIBRARIES_OF[what])
+        if self._word("library") not in ("", "torch"):
+            self._faults["library"] = "Expected none: only a benchmark has a library to choose."
+        return "torch"
 
-    def _cases(self, gemm: bool) -> tuple[str, tuple[str, ...]]:
-        suite, cases = self._word("suite"), self._each("cases", _case, None)
-        if suite and (not gemm or suite not in SUITES):
-            wanted = ", ".join(SUITES) if gemm else "none: only benchmarks have suites"
+    def _cases(self, what: str, targets: tuple[str, ...]) -> dict[str, Any]:
+        """What is measured: a suite or some of its cases, or cases by themselves, or a choice of models."""
+        suite, cases = self._word("suite"), self._each("cases", lambda text: _case(text, what), None)
+        suites = SUITES_OF.get(what, {})
+        if suite and suite not in suites:
+            wanted = ", ".join(suites) if suites else "none: only benchmarks have suites"
             self._fault("suite", suite, f"expected {wanted}")
-        elif suite and (outside := set(cases) - {str(case) for case in SUITES[suite]}):
+        elif suite and (outside := set(cases) - {str(case) for case in suites[suite]}):
             self._fault("cases", min(outside), f"expected cases of the suite {suite}, or no suite")
-        if cases and not gemm:
+        choice = self._choice(what, suite)
+        if cases and what not in MEASURED:
             self._faults["cases"] = "Expected none: only a benchmark has cases to choose."
-        elif gemm and not (cases or suite):
-            self._faults.setdefault("suite", f"Expected a suite ({', '.join(SUITES)}) or cases.")
-        return suite, cases
+        elif what in MEASURED and not (cases or suite or choice.models):
+            instead = "cases, or models" if what == "moe" else "cases"
+            self._faults.setdefault("suite", f"Expected a suite ({', '.join(suites)}) or {instead}.")
+        if what == "moe" and not self._faults:
+            self._sizes(suite, cases, choice, targets)
+        return {"suite": suite, "cases": cases} | dataclasses.asdict(choice)
 
-    def _options(self, gemm: bool, targets: tuple[str, ...]) -> dict[str, Any]:
+    def _choice(self, what: str, suite: str) -> model_asks.Choice:
+        choice = model_asks.Choice(
+            models=self._each("models", _model, None),
+            batches=self._numbers("batches"),
+            phases=self._each("phases", _phase, None),
+            contexts=self._numbers("contexts"),
+            tp=self._number("tp", usual=1),
+            ep=self._number("ep", usual=1),
+            layers=self._number("layers"),
+        )
+        for name, value in dataclasses.asdict(choice).items():
+            if not value:
+                continue
+            if what != "moe":
+                self._faults[name] = f"Expected none: only {WHAT['moe']} has {name} to choose."
+            elif suite:
+                self._faults[name] = f"Expected none: the suite {suite} says what is measured."
+            elif not choice.models:
+                self._faults.setdefault("models", f"Expected models: {name} are of those.")
+        return choice
+
+    def size(self) -> int:
+        """See `size_of`."""
+        suite, cases = self._word("suite"), self._each("cases", lambda text: _case(text, "moe"), None)
+        choice = self._choice("moe", suite)
+        try:
+            return requests.gang_size(chosen(suite, cases, choice))
+        except ValidationError:
+            return (choice.tp or 1) * (choice.ep or 1)
+
+    def _sizes(
+        self, suite: str, cases: tuple[str, ...], choice: model_asks.Choice, targets: tuple[str, ...]
+    ) -> None:
+        """Every case takes one number of GPUs, and each target of GPUs has as many."""
+        try:
+            size = requests.gang_size(chosen(suite, cases, choice))
+        except ValidationError as error:
+            self._faults |= {field: " ".join(said) for field, said in error.message_dict.items()}
+            return
+        for target in targets:
+            there = gpus_of(target)
+            if there not in (None, size):
+                wanted = "gpu:UUID, model:NAME or gpuarch:sm90"
+                if size > 1:
+                    wanted = f"gang:UUID+UUID… of {size} GPUs of one host"
+                self._fault(
+                    "targets",
+                    target,
+                    f"these cases take {size} GPU{'s' * (size > 1)} (tp × ep), and this is {there}; "
+                    f"expected {wanted}",
+                )
+
+    def _options(self, what: str, targets: tuple[str, ...]) -> dict[str, Any]:
         """How a benchmark measures."""
         backends = self._each("backends", _backend, None)
         read = {
@@ -139,12 +198,10 @@ class _Reader:
             self._faults["backends"] = f"{len(backends)} backends: expected at most {MOST_BACKENDS}."
         if read["timer"] != "auto" and any(target.partition(":")[0] == "cpu" for target in targets):
             self._faults["timer"] = "CPUs have no timer to choose: expected auto, or GPUs alone."
-        if not gemm:
-            for name, value in read.items():
-                if value not in (None, "auto", ()):
-                    self._faults[name] = (
-                        f"Expected none: only a benchmark has {name.replace('_', ' ')} to choose."
-                    )
+        for name, value in read.items():
+            if value not in (None, "auto", ()) and name not in OPTIONS_OF.get(what, ()):
+                whose = "a GEMM benchmark" if what in MEASURED else "a benchmark"
+                self._faults[name] = f"Expected none: only {whose} has {name.replace('_', ' ')} to choose."
         return read
 
     def _fault(self, field: str, value: object, expected: str) -> None:
@@ -184,8 +241,22 @@ class _Reader:
             return known[0]
         return word
 
-    def _number(self, field: str) -> int | None:
-        value = self._data.get(field)
+    def _numbers(self, field: str) -> tuple[int, ...]:
+        """Each whole number of a list, ascending, without repeats."""
+        value = self._data.get(field) or ()
+        values = value if isinstance(value, list | tuple) else (value,)
+        if len(values) > MOST_RUNS:
+            self._fault(field, len(values), f"expected at most {MOST_RUNS}")
+            return ()
+        found = {self._whole(field, each) for each in values}
+        return tuple(sorted(each for each in found if each is not None))
+
+    def _number(self, field: str, usual: int | None = None) -> int | None:
+        """None where nothing is said, or what is usual."""
+        number = self._whole(field, self._data.get(field))
+        return None if number == usual else number
+
+    def _whole(self, field: str, value: Any) -> int | None:
         if value in (None, ""):
             return None
         least, most = BOUNDS[field]
@@ -207,11 +278,30 @@ def _version(text: str, example: str) -> str:
         raise ValidationError([said.replace("0.6.3", example) for said in error.messages]) from None
 
 
-def _case(text: str) -> str:
+def _case(text: str, what: str) -> str:
     try:
-        return str(case_of(text))
+        case = case_of(text)
     except BenchError as error:
         raise ValidationError(error.sentence) from None
+    if what == "gemm" and not requests.is_kernel(case):
+        raise ValidationError(
+            f"{text[:60]!r} is no kernel: whole models and collectives are asked for as {WHAT['moe']}."
+        )
+    return str(case)
+
+
+def _model(text: str) -> str:
+    if text not in model_asks.names():
+        raise ValidationError(
+            f"{text[:60]!r} is no model known here: expected {', '.join(model_asks.names())}."
+        )
+    return text
+
+
+def _phase(text: str) -> str:
+    if text not in model_asks.PHASES:
+        raise ValidationError(f"{text[:60]!r} is no phase: expected {' or '.join(model_asks.PHASES)}.")
+    return text
 
 
 def _backend(text: str) -> str:
@@ -220,23 +310,3 @@ def _backend(text: str) -> str:
             f"{text[:60]!r} is no backend: expected a name such as torch.mm or flashinfer.mm_fp4.cutlass."
         )
     return text
-
-
-def _target(text: str, what: str) -> str:
-    kind, _, which = text.partition(":")
-    if what != "gemm":
-        known = EXPLORED_ARCHES if what in EXPLORED else tuple(ARCHES)
-        if kind != "arch" or which not in known:
-            expected = ", ".join(f"arch:{arch}" for arch in known)
-            raise ValidationError(f"{text[:60]!r} is no target here: expected {expected}.")
-        return text
-    if text == "cpu":
-        return text
-    if kind not in _TARGETS or not _TARGETS[kind].fullmatch(which):
-        raise ValidationError(f"{text[:60]!r} is no target of a benchmark: expected {_FORMS}.")
-    if kind != "gang":
-        return text
-    gang = sorted(set(re.split(r"[+ ]", which)))
-    if not 2 <= len(gang) <= MOST_GPUS:
-        raise ValidationError(f"{text[:60]!r} is no gang: expected 2 to {MOST_GPUS} different GPUs.")
-    return f"gang:{'+'.join(gang)}"

@@ -12,16 +12,18 @@ from django.http import QueryDict
 
 from benchapp.catalog.models import Target
 from benchapp.catalog.versions import is_candidate
-from benchapp.fleet import ask_fields, offers
-from benchapp.fleet.ask_fields import NEWEST, WHAT, case_of
-from benchapp.fleet.words import count, listed, short
+from benchapp.fleet import ask_fields, model_asks, offers
+from benchapp.fleet.ask_fields import NEWEST
+from benchapp.fleet.ask_kinds import EXPLORED, MEASURED, WHAT
+from benchapp.fleet.targets import describe, queue_of
+from benchapp.fleet.words import count, listed
 from benchapp.people.models import User
-from benchapp.runs import queues, requests
+from benchapp.runs import requests
 from benchapp.runs.actions import Asked, Request, request_job
 from benchapp.runs.again import OPTIONS, PARAMETERS, words_of
 from benchapp.runs.models import Job
 from workers.bench.cases.base import Case
-from workers.bench.suites import SUITES
+from workers.bench.moe.fit import Estimate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,18 +50,30 @@ class Ask:
     timer: str = "auto"
     #: those that are measured; empty: all that the library offers
     backends: tuple[str, ...] = ()
+    #: of whole models, a choice instead of a suite or cases: see `model_asks.Choice`
+    models: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    batches: tuple[int, ...] = ()
+    contexts: tuple[int, ...] = ()
+    tp: int | None = None
+    ep: int | None = None
+    layers: int | None = None
 
     @property
     def package(self) -> str:
         """Of recipes: what `versions` are versions of."""
-        return self.library if self.what == "gemm" else "flashinfer"
+        return self.library if self.what in MEASURED else "flashinfer"
 
     @property
     def chosen_cases(self) -> tuple[Case, ...]:
         """What each run measures; none for tiles."""
-        if self.cases:
-            return tuple(case_of(text) for text in self.cases)
-        return SUITES[self.suite] if self.suite else ()
+        return ask_fields.chosen(self.suite, self.cases, self.choice, self.what)
+
+    @property
+    def choice(self) -> model_asks.Choice:
+        return model_asks.Choice(
+            self.models, self.batches, self.phases, self.contexts, self.tp, self.ep, self.layers
+        )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -93,9 +107,12 @@ class Ask:
         """ "Tile survey of FlashInfer 0.6.3 on SM120"; `hosts`: installation → host, as far as known."""
         package = requests.LIBRARIES[self.package]
         what = WHAT[self.what]
-        if self.what == "gemm":
-            noun = requests.noun(self.chosen_cases)
-            what = f"{noun} suite {self.suite}" if self.suite else count(len(self.cases), f"{noun} case")
+        if self.what in MEASURED:
+            cases = self.chosen_cases
+            noun = "MoE" if self.what == "moe" else requests.noun(cases)
+            what = f"{noun} suite {self.suite}" if self.suite else count(len(cases), f"{noun} case")
+            if 0 < len(self.models) < 4:
+                what += f" of {listed(self.models)}"
             what = f"{what[0].upper()}{what[1:]}"
         versions = (
             ", ".join(self.versions) if len(self.versions) < 4 else count(len(self.versions), "version")
@@ -105,7 +122,7 @@ class Ask:
             if len(self.targets) < 4
             else count(len(self.targets), "target")
         )
-        return f"{what} {'with' if self.what == 'gemm' else 'of'} {package} {versions} on {targets}"
+        return f"{what} {'with' if self.what in MEASURED else 'of'} {package} {versions} on {targets}"
 
 
 def from_query(query: QueryDict) -> dict[str, Any]:
@@ -132,15 +149,42 @@ def check(ask: Ask, machines: offers.Machines | None = None) -> None:
             )
         if is_candidate(version) and version not in offers.candidates(ask.package):
             faults["versions"] = f"{version} is not registered here as a candidate of {ask.package}."
-    if ask.what == "gemm" and any(target != "cpu" for target in ask.targets):
+    if ask.what in MEASURED and any(target != "cpu" for target in ask.targets):
         machines = machines or offers.Machines.read()
         wrong = next(
             (said for said in (_missing(target, machines, ask.library) for target in ask.targets) if said), ""
         )
         if wrong:
             faults["targets"] = wrong
+    if ask.what == "moe" and not faults:
+        faults = _unfit(ask, machines or offers.Machines.read())
     if faults:
         raise ValidationError(faults)
+
+
+def _unfit(ask: Ask, machines: offers.Machines) -> dict[str, str]:
+    """What does not fit the memory of a target, by the field that chose it."""
+    for target, found in estimates(ask, machines).items():
+        if found and (said := model_asks.unfit(found, _inside(target, machines))):
+            return {"models" if ask.models else "suite" if ask.suite else "cases": said}
+    return {}
+
+
+def estimates(ask: Ask, machines: offers.Machines) -> dict[str, list[tuple[Case, Estimate]] | None]:
+    """By target, the memory that each case of a model needs there, the fullest first; None where nobody knows
+    the target's memory."""
+    cases, found = ask.chosen_cases, {}
+    for target in ask.targets:
+        memory = machines.memory_of(target)
+        device = "cpu" if target.partition(":")[0] == "cpu" else "cuda"
+        found[target] = None if memory is None else model_asks.fullest(cases, memory, device=device)
+    return found
+
+
+def _inside(target: str, machines: offers.Machines) -> str:
+    """A target in words, as what memory is of."""
+    words = describe(target, machines.hosts)
+    return f"{words}, the smallest of them" if machines.is_any(target) else words
 
 
 def _missing(target: str, machines: offers.Machines, library: str) -> str:
@@ -204,9 +248,10 @@ def _request(ask: Ask, version: str, target: str, hosts: Mapping[str, str]) -> R
 
 
 def _plain_request(ask: Ask, version: str, target: str, where: str) -> Request:
-    if ask.what == "gemm":
+    if ask.what in MEASURED:
         queue, gpus = queue_of(target)
-        return requests.gemm(
+        to_request = requests.moe if ask.what == "moe" else requests.gemm
+        return to_request(
             ask.chosen_cases,
             suite=ask.suite,
             library=ask.library,
@@ -218,7 +263,7 @@ def _plain_request(ask: Ask, version: str, target: str, where: str) -> Request:
             options=ask.options,
         )
     which = target.partition(":")[2]
-    if ask.what in ask_fields.EXPLORED:
+    if ask.what in EXPLORED:
         return requests.exploration(version, which, rescue=ask.what == "rescue")
     return requests.survey(version, which, tier="full" if ask.what == "full" else "types")
 
@@ -232,31 +277,6 @@ def candidate_params(versions: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
-def queue_of(target: str) -> tuple[str, tuple[str, ...]]:
-    """The queue of a target of measurements, and the UUIDs where it is a gang."""
-    kind, _, which = target.partition(":")
-    if kind == "gang":
-        gang = tuple(which.split("+"))
-        return queues.gpu(gang[0]), gang
-    if kind == "cpu":
-        return (queues.cpu_of(which) if which else queues.CPU), ()
-    return {"gpu": queues.gpu, "model": queues.gpu_model, "gpuarch": queues.gpu_arch}[kind](which), ()
-
-
-def describe(target: str, hosts: Mapping[str, str]) -> str:
-    """A target in words: "any GPU of sm90", "GPU-1a2b3c4d", "CPUs of boxa" where `hosts` knows its host."""
-    kind, _, which = target.partition(":")
-    if kind == "cpu" and which in hosts:
-        return f"CPUs of {hosts[which]}"
-    if kind == "arch":
-        return which.upper()
-    if kind == "gpu":
-        return short(which)
-    if kind == "gang":
-        return f"{listed([short(uuid) for uuid in which.split('+')])} together"
-    return queues.describe(queue_of(target)[0])
-
-
 def request(
     ask: Ask, *, user: User | None, source: Job.Source, key: str | None = None, priority: int | None = None
 ) -> Asked:
@@ -266,12 +286,12 @@ def request(
     """
     machines = offers.Machines.read()
     check(ask, machines)
-    gpus = Target.objects.in_bulk(ask.targets, field_name="key") if ask.what == "gemm" else {}
+    gpus = Target.objects.in_bulk(ask.targets, field_name="key") if ask.what in MEASURED else {}
     wanted = []
     for target, request in to_requests(resolved(ask), machines.hosts):
         placed = (
             dataclasses.replace(request, target=gpus.get(target))
-            if ask.what == "gemm"
+            if ask.what in MEASURED
             else requests.placed(request)
         )
         wanted.append(

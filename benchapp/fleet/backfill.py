@@ -20,9 +20,11 @@ from benchapp.catalog.digests import digest
 from benchapp.catalog.versions import version_order
 from benchapp.fleet import asks, offers, planning, schedules
 from benchapp.fleet.ask_fields import NEWEST
+from benchapp.fleet.ask_kinds import MEASURED
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Firing, Schedule, WatchedRelease
 from benchapp.fleet.releases import is_final
+from benchapp.fleet.targets import describe
 from benchapp.people.models import User
 from benchapp.runs import queues
 from benchapp.runs.actions import Asked, Request, identity
@@ -31,7 +33,7 @@ from benchapp.runs.states import ACTIVE
 from benchapp.tiles.models import Listing
 
 #: What can be told to have data or not.
-WHAT = ("survey", "gemm")
+WHAT = ("survey", *MEASURED)
 LONGEST_WINDOW = dt.timedelta(days=92)
 MOST_DUE = 1000
 
@@ -76,7 +78,7 @@ def since(ask: Ask, first: str) -> Ask:
 def items(ask: Ask) -> list[Item]:
     """Each version on each target, and whether it has accepted data. Raises ValidationError."""
     if ask.what not in WHAT:
-        raise ValidationError({"what": f"{ask.what} cannot be backfilled: expected {' or '.join(WHAT)}."})
+        raise ValidationError({"what": f"{ask.what} cannot be backfilled: expected {', '.join(WHAT)}."})
     machines = offers.Machines.read()
     asks.check(ask, machines)
     requests = asks.to_requests(asks.resolved(ask), machines.hosts)
@@ -91,7 +93,7 @@ def items(ask: Ask) -> list[Item]:
             have = Have.UNDER_WAY
         else:
             have = Have.MISSING
-        found.append(Item(version, target, have, asks.describe(target, machines.hosts)))
+        found.append(Item(version, target, have, describe(target, machines.hosts)))
     return found
 
 

@@ -92,6 +92,32 @@ class Machines:
         """Installations that see a GPU."""
         return {gpu.installation.key for gpu in self.gpus if gpu.uuid == uuid}
 
+    def memory_of(self, target: str) -> int | None:
+        """Bytes of one GPU of a target of measurements, or of a host whose CPUs it is; of the smallest where
+        any of several may be it. None where one of them is not known."""
+        kind, _, which = target.partition(":")
+        if kind == "cpu":
+            told = [each.facts.get("memory_bytes") for each in self.installations if which in ("", each.key)]
+        else:
+            told = [gpu.memory_bytes for gpu in self._of(kind, which)]
+        known = [each for each in told if isinstance(each, int) and each > 0]
+        return min(known) if known and len(known) == len(told) else None
+
+    def is_any(self, target: str) -> bool:
+        """Whether it stands for whichever of several GPUs or hosts is free."""
+        kind, _, which = target.partition(":")
+        if kind == "cpu":
+            return not which and len(self.installations) > 1
+        return kind in ("model", "gpuarch") and len(self._of(kind, which)) > 1
+
+    def _of(self, kind: str, which: str) -> list[Gpu]:
+        """The GPUs that a target of GPUs may come to."""
+        if kind in ("gpu", "gang"):
+            uuids = which.split("+")
+            return [gpu for uuid, gpu in self.by_uuid.items() if uuid in uuids]
+        every = self.by_uuid.values()
+        return [gpu for gpu in every if which == (queues.slug(gpu.model) if kind == "model" else gpu.arch)]
+
     def kept_busy_by(self, run: Run) -> set[str]:
         """The queues of the workers that a run at work keeps busy, beside its own queue."""
         label, _, place = run.worker.partition("@")

@@ -71,6 +71,19 @@ def command(ask: Ask) -> str:
         words += ["--case", case]
     words += ["--time-limit-s", str(ask.time_limit_s)] if ask.time_limit_s else []
     words += ["--foreign", ask.foreign] if ask.foreign != "refuse" else []
+    told = ask.as_json()
+    for field, option in (
+        ("models", "model"),
+        ("phases", "phase"),
+        ("batches", "batch"),
+        ("contexts", "context"),
+        ("tp", "tp"),
+        ("ep", "ep"),
+        ("layers", "layers"),
+    ):
+        said = told.get(field, [])
+        for value in said if isinstance(said, list) else [said]:
+            words += [f"--{option}", str(value)]
     for name, value in ask.options.items():
         each = {"backends": "backend"}.get(name, name).replace("_", "-")
         for said in value if isinstance(value, list) else [value]:

@@ -13,9 +13,10 @@ from django.db.models import Count, Q
 
 from benchapp.catalog.digests import digest, environment_name, recipe_words
 from benchapp.catalog.versions import is_candidate
-from benchapp.fleet import asks, builds, maintenance, offers
+from benchapp.fleet import asks, builds, maintenance, model_asks, offers
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Installation
+from benchapp.fleet.targets import describe
 from benchapp.fleet.waiting import name_of
 from benchapp.fleet.words import gpu_name, listed
 from benchapp.runs import queues
@@ -65,6 +66,8 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     environments: tuple[PlannedEnvironment, ...]
     warnings: tuple[str, ...]
+    #: of whole models: what each target needs of its memory, or that nobody knows; a sentence each
+    memory: tuple[str, ...] = ()
 
     @property
     def joined(self) -> int:
@@ -134,7 +137,18 @@ def plan(
         tuple(runs),
         _environments(requests, live),
         tuple(dict.fromkeys(_warnings(ask, wanted, live, machines))),
+        tuple(_memory(ask, machines)) if ask.what == "moe" else (),
     )
+
+
+def _memory(ask: Ask, machines: offers.Machines) -> Iterable[str]:
+    for target, found in asks.estimates(ask, machines).items():
+        where = _where(target, machines)
+        if found is None:
+            yield f"How much memory {where} has is not known here, so neither is whether this fits."
+        elif found:
+            case, estimate = found[0]
+            yield f"{where[:1].upper()}{where[1:]}, {model_asks.in_words(case)}: {estimate.sentence}"
 
 
 def _where(target: str, machines: offers.Machines) -> str:
@@ -148,7 +162,7 @@ def _where(target: str, machines: offers.Machines) -> str:
         return f"GPUs {listed([gpu.index for gpu in gang])} of {gang[0].installation.host} together"
     if kind == "model":
         return f"any {machines.models[which]}"
-    return asks.describe(target, machines.hosts)
+    return describe(target, machines.hosts)
 
 
 def under_way(requests: Sequence[Request]) -> dict[str, int]:
@@ -219,6 +233,8 @@ def _warnings(
     for version in ask.versions:
         if known and version not in known and not is_candidate(version):
             yield f"{ask.package} {version} is not among the releases known here; the package index decides."
+    if ask.what == "moe":
+        yield from model_asks.without(ask.chosen_cases, ask.library)
     held = list(maintenance.now())
     maintained = _maintained(machines, held)
     for target, request in dict(wanted).items():
@@ -272,7 +288,7 @@ def _maintained(machines: offers.Machines, held: Iterable[Maintenance]) -> Any:
                 if which in (queues.slug(gpu.model), gpu.arch)
             ]
             if all(said):
-                yield f"Each of {asks.describe(target, machines.hosts)} is kept from work. {said[0]}"
+                yield f"Each of {describe(target, machines.hosts)} is kept from work. {said[0]}"
         elif kind == "cpu" and (host := machines.hosts.get(which)) in reasons:
             yield f"Host {host} takes no new runs now: {reasons[str(host)].rstrip('.')}."
 

@@ -18,16 +18,18 @@ from django.utils import timezone
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
 from benchapp.catalog.locks import lock
-from benchapp.fleet import asks, builds, words
+from benchapp.fleet import asks, builds, offers, words
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Gpu, WatchedRelease
 from benchapp.fleet.schedule_queries import JobState, job_states
 from benchapp.people import audit
 from benchapp.runs.models import Job
+from benchapp.runs.requests import gang_size
 from benchapp.tiles.models import Listing
 from benchapp.tiles.queries import FIRST_ARCH
 from workers.bench.document import BenchError
 from workers.bench.suites import SUITES
+from workers.bench.suites.models import MODEL_SUITES
 from workers.bench.tiles import pip, versions
 from workers.bench.tiles.arches import ARCHES
 
@@ -71,6 +73,8 @@ PACKAGES = (
 #: What measures a new release on GPUs of each architecture, and on all others, where no setting names it.
 SUITES_BY_ARCH = dict.fromkeys(ARCHES, "glm-5-nvfp4") | {"sm90": "h200-core"}
 SUITE = "step"
+#: The same for decode steps of a whole model, on GPUs whose memory holds it.
+MODEL_SUITE = "qwen3-30b-decode"
 #: A release that came while the index hid it for long brings others along; these wait for the next look.
 MOST_JOBS = 5
 _LONGEST_VERSION = 60
@@ -159,24 +163,37 @@ def _ask(pk: int) -> Job | None:
 
 def benchmarks(version: str) -> list[Ask]:
     """What measures a FlashInfer release: one ask a suite, on any GPU of each architecture that live workers
-    serve."""
+    serve, kernels first."""
     served = Gpu.objects.filter(present=True, served=True, installation__in=builds.live())
-    by_suite: dict[str, list[str]] = defaultdict(list)
-    for arch in served.order_by("arch").values_list("arch", flat=True).distinct():
-        by_suite[_suite_of(arch)].append(f"gpuarch:{arch}")
-    return [
+    arches = list(served.order_by("arch").values_list("arch", flat=True).distinct())
+    by_suite: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for arch in arches:
+        by_suite["gemm", _suite_of(arch)].append(f"gpuarch:{arch}")
+    if arches and (suite := _model_suite()):
+        by_suite["moe", suite] = [f"gpuarch:{arch}" for arch in arches]
+    wanted = [
         Ask.from_json(
             {
-                "what": "gemm",
+                "what": what,
                 "library": "flashinfer",
                 "versions": [version],
                 "targets": targets,
                 "suite": suite,
             }
         )
-        for suite, targets in by_suite.items()
+        for (what, suite), targets in by_suite.items()
         if suite
     ]
+    return [fitting for ask in wanted if (fitting := _fitting(ask)) is not None]
+
+
+def _fitting(ask: Ask) -> Ask | None:
+    """Without the targets whose memory is known not to hold its models; None where none is left."""
+    if ask.what != "moe":
+        return ask
+    found = asks.estimates(ask, offers.Machines.read())
+    targets = [at for at in ask.targets if all(each.fits for _, each in found[at] or ())]
+    return dataclasses.replace(ask, targets=tuple(targets)) if targets else None
 
 
 def _suite_of(arch: str) -> str:
@@ -184,11 +201,20 @@ def _suite_of(arch: str) -> str:
     suite = settings.RELEASE_SUITE
     if suite is None:
         suite = SUITES_BY_ARCH.get(arch, SUITE)
-    if suite and suite not in SUITES:
-        # a new release is surveyed all the same
-        logger.error(
-            "no suite is called %r: TILEWATCH_RELEASE_SUITE takes one of %s", suite, ", ".join(SUITES)
-        )
+    return _known(suite, "TILEWATCH_RELEASE_SUITE", list(SUITES))
+
+
+def _model_suite() -> str:
+    """The suite of models, of one GPU, that measures a new release; "" for none."""
+    suite = settings.RELEASE_MODEL_SUITE
+    on_one = [name for name, cases in MODEL_SUITES.items() if gang_size(cases) == 1]
+    return _known(MODEL_SUITE if suite is None else suite, "TILEWATCH_RELEASE_MODEL_SUITE", on_one)
+
+
+def _known(suite: str, setting: str, known: Sequence[str]) -> str:
+    """The suite; "" where nothing is called so, since a new release is surveyed all the same."""
+    if suite and suite not in known:
+        logger.error("no suite is called %r: %s takes one of %s", suite, setting, ", ".join(known))
         return ""
     return suite
 

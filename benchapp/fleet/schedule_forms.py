@@ -145,7 +145,10 @@ class ScheduleForm(forms.Form):
 class BackfillForm(forms.Form):
     """What an ask has no data of yet."""
 
-    ask = AskField(label="Of this work", help_text="A link of the trigger page: a survey or a GEMM suite.")
+    ask = AskField(
+        label="Of this work",
+        help_text="A link of the trigger page: a survey, or a suite of GEMMs or of models.",
+    )
     since = forms.CharField(
         label="For every release since",
         required=False,

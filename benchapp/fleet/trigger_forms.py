@@ -2,61 +2,43 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from packaging.version import Version
 
-from benchapp.fleet import asks, offers
-from benchapp.fleet.ask_fields import EXAMPLES, EXPLORED, FOREIGN, MOST_RUNS, NEWEST, TIMERS, WHAT
+from benchapp.fleet import ask_fields, asks, model_asks, offers
+from benchapp.fleet.ask_fields import EXAMPLES, FOREIGN, MOST_RUNS, NEWEST, TIMERS
+from benchapp.fleet.ask_kinds import EXPLORED, LIBRARIES_OF, MEASURED, OPTIONS_OF, SUITES_OF, WHAT
 from benchapp.fleet.asks import Ask
-from benchapp.fleet.words import count, gpu_name
-from benchapp.runs.again import OPTIONS
-from benchapp.runs.requests import LIBRARIES
-from benchapp.tiles.queries import FIRST_ARCH
+from benchapp.fleet.trigger_query import CHOICE, MEMBER, settled
+from benchapp.fleet.trigger_targets import Choice, Group, choices, measuring, of_members, strange
+from benchapp.fleet.words import count
+from benchapp.runs.requests import LIBRARIES, gang_size
 from benchapp.trends.points import TIMERS as TIMER_NAMES
-from workers.bench.suites import DESCRIPTIONS, SUITES
+from workers.bench.cases.base import Case
+from workers.bench.models import tiny
+from workers.bench.suites import DESCRIPTIONS
+from workers.bench.suites.models import MODEL_DESCRIPTIONS
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
 #: Releases offered at first sight; older ones unfold.
 FIRST_VERSIONS = 8
-FIRST_SUITE, FIRST_GPU_SUITE = "cpu-smoke", "h200-core"
-#: Values of an address that nothing offers, shown so that they can be taken away.
-MOST_STRANGE = 20
-LONGEST_STRANGE = 80
 LONGEST_BACKENDS = 1300
 FOREIGN_WORDS = {"refuse": "measure nothing", "flag": "measure and flag it"}
 BACKEND_EXAMPLES = {
-    "torch": "torch.mm",
-    "flashinfer": "flashinfer.mm_fp4.cutlass",
-    "sgl-kernel": "sgl.cutlass_scaled_fp4_mm",
+    ("gemm", "torch"): "torch.mm",
+    ("gemm", "flashinfer"): "flashinfer.mm_fp4.cutlass",
+    ("gemm", "sgl-kernel"): "sgl.cutlass_scaled_fp4_mm",
+    ("moe", "torch"): "triton.fused_experts",
+    ("moe", "flashinfer"): "flashinfer.cutlass_fused_moe",
 }
 TIMER_WORDS = {"auto": "the best there is", **TIMER_NAMES}
-#: Own cases, and backends, are typed into one box each.
-OWN_CASES, OWN_BACKENDS = "own_cases", "own_backends"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
-    value: str
-    label: str
-    chosen: bool
-    note: str = ""
-    #: not offered; it came with the address
-    strange: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Group:
-    """Choices under one heading."""
-
-    label: str
-    choices: list[Choice]
-    folded: bool = False
+#: Degrees of tensor and of expert parallelism that the page offers.
+DEGREES = ("1", "2", "4", "8")
+LONGEST_TYPED = 200
 
 
 class TriggerForm:
@@ -66,13 +48,14 @@ class TriggerForm:
     """
 
     def __init__(self, query: QueryDict, machines: offers.Machines) -> None:
-        data = _settled(query)
+        data = settled(query, machines)
         what = data.get("what", "survey")
         self.what = what if what in WHAT else "survey"
-        self.gemm = self.what == "gemm"
+        self.measured, self.of_models = self.what in MEASURED, self.what == "moe"
+        self._suites = SUITES_OF.get(self.what, {})
         library = str(data.get("library", "torch"))
-        self.library = library if library in LIBRARIES else "torch"
-        self.package = self.library if self.gemm else "flashinfer"
+        self.library = library if library in LIBRARIES_OF.get(self.what, ()) else "torch"
+        self.package = self.library if self.measured else "flashinfer"
         self.package_label = LIBRARIES[self.package]
         self.suite = str(data.get("suite", ""))
         self.time_limit_s = str(data.get("time_limit_s", ""))[:12]
@@ -81,12 +64,22 @@ class TriggerForm:
         )
         self._foreign, self._timer = str(data.get("foreign", FOREIGN[0])), str(data.get("timer", TIMERS[0]))
         self._machines = machines
-        self._versions, self._targets, self._cases, self._backends = (
+        self._versions, self._targets, self._cases, self._backends, self._models, self._phases = (
             [str(value) for value in data.get(field, ())]
-            for field in ("versions", "targets", "cases", "backends")
+            for field in ("versions", "targets", "cases", "backends", "models", "phases")
         )
+        self.batches, self.contexts = (
+            " ".join(str(value) for value in data.get(field, ()))[:LONGEST_TYPED]
+            for field in ("batches", "contexts")
+        )
+        self.layers = str(data.get("layers", ""))[:12]
+        self._tp, self._ep = (str(data.get(name, "1"))[:12] for name in ("tp", "ep"))
+        #: GPUs that the cases take together
+        self.size = ask_fields.size_of(data) if self.of_models else 1
+        self._members = query.getlist(MEMBER)
         #: an option that the page keeps folded is set
-        self.more = any(data.get(name) for name in OPTIONS if data.get(name) != TIMERS[0])
+        self.options = OPTIONS_OF.get(self.what, ())
+        self.more = any(data.get(name) for name in self.options if data.get(name) != TIMERS[0])
         self.faults: dict[str, str] = {}
         self.ask: Ask | None = None
         try:
@@ -102,7 +95,10 @@ class TriggerForm:
 
     @property
     def libraries(self) -> list[Choice]:
-        return [Choice(name, label, name == self.library) for name, label in LIBRARIES.items()]
+        return [Choice(name, label, name == self.library) for name, label in self._labels()]
+
+    def _labels(self) -> list[tuple[str, str]]:
+        return [(name, LIBRARIES[name]) for name in LIBRARIES_OF.get(self.what, ())]
 
     @property
     def version_groups(self) -> list[Group]:
@@ -113,83 +109,114 @@ class TriggerForm:
         first = finals[:FIRST_VERSIONS]
         rest = [version for version in known if version not in first]
         word = [(NEWEST, f"newest, {newest} now")] if newest else []
-        offered = _choices([*word, *((each, each) for each in first)], self._versions)
-        folded = _choices([(each, each) for each in rest], self._versions)
-        strange = self._strange(self._versions, [NEWEST, *known, *candidates])
+        offered = choices([*word, *((each, each) for each in first)], self._versions)
+        folded = choices([(each, each) for each in rest], self._versions)
+        unknown = strange(self._versions, [NEWEST, *known, *candidates])
         more = [each for each in folded if not each.chosen]
         groups = [
-            Group("", offered + [each for each in folded if each.chosen] + strange),
+            Group("", offered + [each for each in folded if each.chosen] + unknown),
             Group(_more([each.value for each in more], finals), more, folded=True),
-            Group("candidates", _choices([(each, each) for each in candidates], self._versions)),
+            Group("candidates", choices([(each, each) for each in candidates], self._versions)),
         ]
         return [group for group in groups if group.choices]
 
     @property
     def target_groups(self) -> list[Group]:
         """Where it can run."""
-        if not self.gemm:
+        if not self.measured:
             arches = EXPLORED_ARCHES if self.what in EXPLORED else tuple(ARCHES)
             offered = [(f"arch:{arch}", arch.upper()) for arch in arches]
-            groups = [Group("", _choices(offered, self._targets))]
+            groups = [Group("", choices(offered, self._targets))]
         else:
-            groups = self._measuring()
+            size = self.size if self.of_models else None
+            groups = measuring(self._machines, self._targets, size, cpus=self.library == "torch")
         known = [choice.value for group in groups for choice in group.choices]
-        strange = self._strange(self._targets, known)
-        return groups + ([Group("in the address", strange)] if strange else [])
+        # a gang ticked GPU by GPU stands in those ticks
+        others = strange([each for each in self._targets if each != self._ticked], known)
+        return groups + ([Group("in the address", others)] if others else [])
 
-    def _measuring(self) -> list[Group]:
-        machines = self._machines
-        gpus = sorted(machines.by_uuid.values(), key=lambda gpu: (gpu.installation.host, gpu.index))
-        by_host: dict[str, list[str]] = {}
-        for gpu in gpus:
-            by_host.setdefault(gpu.installation.host, []).append(gpu.uuid)
-        cpus = [("cpu", "any host's CPUs")]
-        cpus += [(f"cpu:{key}", f"CPUs of {host}") for key, host in machines.hosts.items()]
-        kinds = [(f"model:{slug}", f"any {model}") for slug, model in machines.models.items()]
-        kinds += [(f"gpuarch:{arch}", f"any GPU of {arch.upper()}") for arch in machines.archs]
-        one = [
-            (f"gpu:{gpu.uuid}", f"{gpu_name(gpu.index, gpu.installation.host)}, {gpu.model}") for gpu in gpus
-        ]
-        gangs = [
-            (f"gang:{'+'.join(sorted(uuids))}", f"the {len(uuids)} GPUs of {host} together")
-            for host, uuids in by_host.items()
-            if len(uuids) > 1
-        ]
-        groups = [
-            Group("CPUs", _choices(cpus, self._targets) if self.library == "torch" else []),
-            Group("Any GPU of a kind", _choices(kinds, self._targets)),
-            Group("One GPU", _choices(one, self._targets)),
-            Group("Gangs", _choices(gangs, self._targets)),
-        ]
-        return [group for group in groups if group.choices]
+    @property
+    def _ticked(self) -> str:
+        """The gang among the targets that no choice offers; "" for none, or for several."""
+        if not self.of_models or self.size < 2:
+            return ""
+        offered = measuring(self._machines, (), self.size, cpus=False)
+        known = {choice.value for group in offered for choice in group.choices}
+        named = [each for each in self._targets if each.startswith("gang:") and each not in known]
+        return named[0] if len(named) == 1 else ""
+
+    @property
+    def members(self) -> list[Group]:
+        """The GPUs of each host, to choose a gang of; empty where no host has more than it takes."""
+        if not self.of_models or self.size < 2:
+            return []
+        ticked = [*self._members, *self._ticked.removeprefix("gang:").split("+")]
+        return of_members(self._machines, ticked, self.size)
+
+    @property
+    def has_gangs(self) -> bool:
+        """A host has as many GPUs as the cases take."""
+        return any(group.label == "Gangs" for group in measuring(self._machines, (), self.size, cpus=False))
+
+    @property
+    def members_open(self) -> bool:
+        return bool(self._members or self._ticked)
 
     @property
     def suites(self) -> list[Choice]:
         known = [
-            Choice(name, name, name == self.suite, count(len(cases), "case"))
-            for name, cases in SUITES.items()
+            Choice(name, name, name == self.suite, self._told(cases)) for name, cases in self._suites.items()
         ]
-        return [*known, Choice("", "own cases", self.suite not in SUITES)]
+        own = "own choice" if self.of_models else "own cases"
+        return [*known, Choice("", own, self.own)]
+
+    def _told(self, cases: Sequence[Case]) -> str:
+        size = gang_size(cases) if self.of_models else 1
+        return count(len(cases), "case") + (f", {size} GPUs" if size > 1 else "")
 
     @property
     def suite_words(self) -> str:
         """What the chosen suite is for."""
-        return DESCRIPTIONS.get(self.suite, "")
+        return (DESCRIPTIONS | MODEL_DESCRIPTIONS).get(self.suite, "") if not self.own else ""
 
     @property
     def suite_cases(self) -> list[Choice]:
         """The cases of the chosen suite, none chosen means all; empty where they are too many to choose."""
-        names = [str(case) for case in SUITES.get(self.suite, ())]
-        return _choices([(name, name) for name in names], self._cases) if len(names) <= MOST_RUNS else []
+        names = [str(case) for case in self._suites.get(self.suite, ())]
+        return choices([(name, name) for name in names], self._cases) if len(names) <= MOST_RUNS else []
 
     @property
     def own(self) -> bool:
-        """Cases are typed."""
-        return self.suite not in SUITES
+        """Cases are typed, or chosen by their model."""
+        return self.suite not in self._suites
 
     @property
     def own_cases(self) -> str:
-        return "" if self.suite in SUITES else "\n".join(self._cases)
+        return "\n".join(self._cases) if self.own else ""
+
+    @property
+    def model_groups(self) -> list[Group]:
+        made_up = {each.name for each in tiny()}
+        every = choices([(name, name) for name in model_asks.names()], self._models)
+        return [
+            Group("", [each for each in every if each.value not in made_up]),
+            Group("Made-up ones, small enough for a CPU", [each for each in every if each.value in made_up]),
+        ]
+
+    @property
+    def phases(self) -> list[Choice]:
+        return choices([(name, name) for name in model_asks.PHASES], self._phases)
+
+    @property
+    def degrees(self) -> list[tuple[str, str, list[Choice]]]:
+        """(field, what it is, what it may be) of both kinds of parallelism."""
+        return [
+            (field, words, choices([(each, each) for each in sorted({*DEGREES, said}, key=len)], [said]))
+            for field, words, said in (
+                ("tp", "Tensor parallel (TP)", self._tp),
+                ("ep", "Expert parallel (EP)", self._ep),
+            )
+        ]
 
     @property
     def foreign(self) -> list[Choice]:
@@ -197,7 +224,11 @@ class TriggerForm:
 
     @property
     def option_faults(self) -> list[str]:
-        return [self.faults[name] for name in OPTIONS if name in self.faults]
+        return [self.faults[name] for name in self.options if name in self.faults]
+
+    @property
+    def choice_faults(self) -> list[str]:
+        return [self.faults[name] for name in CHOICE if name in self.faults]
 
     @property
     def example(self) -> str:
@@ -206,7 +237,7 @@ class TriggerForm:
 
     @property
     def backend_example(self) -> str:
-        return BACKEND_EXAMPLES[self.package]
+        return BACKEND_EXAMPLES.get((self.what, self.library), "")
 
     @property
     def timers(self) -> list[Choice]:
@@ -218,13 +249,7 @@ class TriggerForm:
 
     @property
     def on_gpus(self) -> bool:
-        return self.gemm and any(target.partition(":")[0] != "cpu" for target in self._targets)
-
-    @staticmethod
-    def _strange(values: Sequence[str], offered: Iterable[str]) -> list[Choice]:
-        known = set(offered)
-        strange = [value for value in values if value not in known and len(value) <= LONGEST_STRANGE]
-        return [Choice(value, value, True, strange=True) for value in strange[:MOST_STRANGE]]
+        return self.measured and any(target.partition(":")[0] != "cpu" for target in self._targets)
 
 
 def _more(versions: Sequence[str], finals: Sequence[str]) -> str:
@@ -232,58 +257,3 @@ def _more(versions: Sequence[str], finals: Sequence[str]) -> str:
     older = any(version in finals for version in versions)
     others = any(version not in finals for version in versions)
     return " or ".join(["older"] * older + ["pre-release"] * others)
-
-
-def _choices(offered: Iterable[tuple[str, str]], chosen: Sequence[str]) -> list[Choice]:
-    return [Choice(value, label, value in chosen) for value, label in offered]
-
-
-def _settled(query: QueryDict) -> dict[str, Any]:
-    """What the address asks for. One that names nothing, or just changed what it asks for, begins anew."""
-    data = asks.from_query(query)
-    what, library = data.get("what", "survey"), data.get("library", "torch")
-    empty = not set(data) - {"what", "library"} and "was" not in query
-    if empty or query.get("was", what) != what:
-        return _first(what, library)
-    if query.get("was_library", library) != library:
-        # what is to be measured, and where, may stay; versions and backends are of the other library
-        data |= {"versions": _first_versions(library), "backends": []}
-        data["targets"] = _first_targets(library, data.get("targets", []))
-    if query.get("was_suite", data.get("suite", "")) != data.get("suite", ""):
-        data["cases"] = []  # of another suite
-    if not data.get("suite") and (typed := query.get(OWN_CASES, "")):
-        # a comma may be within a case: rmsnorm:tokens=64,hidden=7168
-        data["cases"] = [*data.get("cases", ()), *(word.strip(",") for word in typed.split())]
-    if typed := query.get(OWN_BACKENDS, ""):
-        data["backends"] = [*data.get("backends", ()), *typed.replace(",", " ").split()]
-    if what != "gemm":
-        data = {name: value for name, value in data.items() if value or name in ("versions", "targets")}
-    return {"what": what} | data
-
-
-def _first(what: str, library: str) -> dict[str, Any]:
-    if what != "gemm":
-        versions = [NEWEST] if offers.newest("flashinfer") else []
-        return {"what": what, "versions": versions, "targets": [f"arch:{FIRST_ARCH}"]}
-    targets = _first_targets(library, ["cpu"])
-    return {
-        "what": what,
-        "library": library,
-        "versions": _first_versions(library),
-        "targets": targets,
-        "suite": FIRST_SUITE if targets == ["cpu"] else FIRST_GPU_SUITE,
-    }
-
-
-def _first_versions(library: str) -> list[str]:
-    newest = offers.newest(library) if library in LIBRARIES else None
-    return [newest] if newest else []
-
-
-def _first_targets(library: str, before: Sequence[str]) -> list[str]:
-    """Those before, for a library that needs GPUs without CPUs; then any GPU of the first architecture."""
-    if library == "torch":
-        return list(before)
-    kept = [target for target in before if target.partition(":")[0] != "cpu"]
-    first = next(iter(sorted(offers.Machines.read().archs)), None)
-    return kept or ([f"gpuarch:{first}"] if first else [])

@@ -13,16 +13,22 @@ from benchapp.catalog.models import Target
 from benchapp.catalog.versions import is_candidate
 from benchapp.runs import queues
 from benchapp.runs.models import Job, Run
-from benchapp.runs.requests import library_of
+from benchapp.runs.requests import gpus_of, is_of_models, library_of
+from workers.bench.cases.base import Case
 from workers.bench.cases.parse import as_row, from_params, from_row
+from workers.bench.cases.serving import Serving
 from workers.bench.document import BenchError
 from workers.bench.suites import SUITES
+from workers.bench.suites.models import MODEL_SUITES
 from workers.bench.tiles.arches import ARCHES
 
 #: How UUIDs of GPUs begin that nobody here has: what was measured on them came with Tilewatch.
 RECORDED = "GPU-recorded"
 #: Parameters of addresses → the fields that they are repeated for.
-PARAMETERS = {"version": "versions", "target": "targets", "case": "cases", "backend": "backends"}
+PARAMETERS = {
+    "version": "versions", "target": "targets", "case": "cases", "backend": "backends",
+    "model": "models", "phase": "phases", "batch": "batches", "context": "contexts",
+}  # fmt: skip
 #: What else of a benchmark an ask may set: as its fields and a run's parameters call it.
 OPTIONS = ("processes", "case_timeout_s", "timer", "backends")
 
@@ -38,7 +44,7 @@ def of_run(run: Run) -> str:
         if params.get("task") == "explore":
             what = "rescue" if params.get("rescue") else "explore"
         return of_tiles(versions.get("flashinfer", ""), params.get("arch", ""), what=what)
-    if run.kind == Run.Kind.GEMM:
+    if run.kind in (Run.Kind.GEMM, Run.Kind.MOE):
         target = _target_of(run)
         if not target:
             return ""
@@ -47,7 +53,11 @@ def of_run(run: Run) -> str:
         }
         if run.time_limit_s:
             limits["time_limit_s"] = run.time_limit_s
-        return _of_gemm(versions, target, params.get("suite", ""), params.get("cases", ()), limits)
+        what, suites = ("moe", MODEL_SUITES) if run.kind == Run.Kind.MOE else ("gemm", SUITES)
+        suite = params.get("suite", "")
+        return _of_cases(
+            what, versions, target, params.get("cases", ()), suite, suites.get(suite, ()), limits
+        )
     return ""
 
 
@@ -75,7 +85,7 @@ def of_tiles(version: str, arch: str, *, what: str = "survey") -> str:
 
 def of_point(stack: Mapping[str, Any], target_key: str, kind: str, params: Mapping[str, Any]) -> str:
     """The address that measures one case again where it was measured; on CPUs by any host's, on a recorded
-    GPU by any of its model.
+    GPU by any of its model. What a gang measured is asked for without saying where: a point names one GPU.
 
     `stack` is what was observed, and each version as the package tells it: 2.13.0+cu130. `target_key`,
     `kind` and `params` are of the catalog. "" of a case that no bench here measures.
@@ -83,6 +93,8 @@ def of_point(stack: Mapping[str, Any], target_key: str, kind: str, params: Mappi
     try:
         case = from_params(kind, params, "case")
     except BenchError:
+        return ""
+    if isinstance(case, Serving):
         return ""
     target_kind, _, uuid = target_key.partition(":")
     target = target_key if target_kind == "gpu" else "cpu"
@@ -93,7 +105,10 @@ def of_point(stack: Mapping[str, Any], target_key: str, kind: str, params: Mappi
         target = f"model:{_recorded_model(target_key)}"
     version = str(stack[library])
     plain = version if is_candidate(version) else version.partition("+")[0]
-    return _of_gemm({library: plain}, target, "", [as_row(case)])
+    if gpus_of(case) > 1 and target != "cpu":
+        target = ""
+    what = "moe" if is_of_models(case) else "gemm"
+    return _of_cases(what, {library: plain}, target, [as_row(case)])
 
 
 @lru_cache(maxsize=64)
@@ -102,24 +117,27 @@ def _recorded_model(target_key: str) -> str:
     return queues.slug(Target.objects.values_list("model", flat=True).get(key=target_key))
 
 
-def _of_gemm(
+def _of_cases(
+    what: str,
     versions: Mapping[str, str],
     target: str,
-    suite: str,
     cases: Sequence[Mapping[str, Any]],
+    suite: str = "",
+    of_suite: Sequence[Case] = (),
     options: Mapping[str, Any] | None = None,
 ) -> str:
     named = [_text_of(case) for case in cases]
-    of_suite = [str(case) for case in SUITES.get(suite, ())]
-    if not set(named) <= set(of_suite):
+    known = [str(case) for case in of_suite]
+    if not set(named) <= set(known):
         suite = ""  # the list has changed since
     library = library_of(versions)
-    words = [("what", "gemm"), ("version", versions.get(library, "")), ("target", target)]
+    words = [("what", what), ("version", versions.get(library, ""))]
+    words += [("target", target)] if target else []
     if library and library != "torch":
         words.append(("library", library))
     if suite:
         words.append(("suite", suite))
-    if not suite or named != of_suite:
+    if not suite or named != known:
         words += [("case", name) for name in named]
     return _address(words + words_of(options or {}))
 

@@ -16,9 +16,13 @@ from benchapp.runs import queues
 from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run
 from workers.bench.cases.base import Case
+from workers.bench.cases.collective import AllReduce, AllToAll
+from workers.bench.cases.model import Decode, Prefill
 from workers.bench.cases.parse import as_row
+from workers.bench.cases.serving import Serving
 from workers.bench.document import Tier
 from workers.bench.suites import SUITES
+from workers.bench.suites.models import MODEL_SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
@@ -31,6 +35,8 @@ GPU_CUDA = "13"
 #: What a benchmark may be of, the most particular last → what people call it. Recipes have one of them, and
 #: torch beside it.
 LIBRARIES = {"torch": "torch", "flashinfer": "FlashInfer", "sgl-kernel": "sgl-kernel"}
+#: Those that a step of a whole model can be measured with.
+MODEL_LIBRARIES = ("torch", "flashinfer")
 LONGEST_VERSION = 60
 #: Whole compiles that one exploration may ask for.
 MOST_FULL = 20
@@ -200,6 +206,97 @@ def gemm(
         gpus=tuple(gpus),
         time_limit_s=time_limit_s,
     )
+
+
+def is_of_models(case: Case) -> bool:
+    """Whether the bench of whole models measures it, and no other does."""
+    return isinstance(case, Decode | Prefill | AllReduce | AllToAll)
+
+
+def is_kernel(case: Case) -> bool:
+    """Whether the GEMM bench takes it: it is measured on one GPU, in one process."""
+    return not is_of_models(case) and not isinstance(case, Serving)
+
+
+def gang_size(cases: Sequence[Case]) -> int:
+    """GPUs that each of these cases takes together: tp × ep of a model, ranks of a collective.
+
+    Raises ValidationError, {field: sentence}, where there are none, where one is of no model, and where they
+    differ: a run holds its GPUs from its first case to its last.
+    """
+    strange = next((case for case in cases if not is_of_models(case)), None)
+    if strange is not None or not cases:
+        what = f"{strange} is no case of a whole model" if strange else "There are no cases"
+        raise ValidationError(
+            {"cases": f"{what}: expected decode:…, prefill:…, all_reduce:… or all_to_all:…."}
+        )
+    sizes = sorted({gpus_of(case) for case in cases})
+    if len(sizes) > 1:
+        said = ", ".join(map(str, sizes[:-1]))
+        raise ValidationError(
+            {
+                "cases": f"Cases of {said} and of {sizes[-1]} GPUs (tp × ep): expected one number of GPUs; "
+                "ask for each number by itself."
+            }
+        )
+    return sizes[0]
+
+
+def gpus_of(case: Case) -> int:
+    """GPUs that a case takes together; 1 of one that is of no model."""
+    if isinstance(case, Decode | Prefill):
+        return case.layout.gpus
+    return case.ranks if isinstance(case, AllReduce | AllToAll) else 1
+
+
+def moe(
+    cases: Sequence[Case],
+    *,
+    suite: str,
+    version: str,
+    library: str = "torch",
+    queue: str = queues.CPU,
+    where: str = "this machine's CPUs",
+    gpus: Sequence[str] = (),
+    foreign: str = "",
+    time_limit_s: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Request:
+    """Steps of whole models, or collectives, with a version of a library: as `gemm`. All cases take the same
+    number of GPUs; where that is more than one, `gpus` names the gang. Raises ValidationError, {field:
+    sentence}."""
+    if library not in MODEL_LIBRARIES:
+        raise ValidationError({"library": f"Expected {' or '.join(MODEL_LIBRARIES)} for whole models."})
+    device = "cpu" if queue.partition(".")[0] == queues.CPU else "cuda"
+    size, there = gang_size(cases), max(1, len(gpus))
+    if device == "cuda" and size != there:
+        raise ValidationError(
+            {"gpus": f"These cases take {size} GPUs together (tp × ep), and {there} would be held."}
+        )
+    params: dict[str, Any] = {"device": device, "suite": suite, "cases": [as_row(case) for case in cases]}
+    if device == "cuda":
+        params["foreign"] = foreign
+    what = f"MoE suite {suite}" if suite else f"{len(cases)} MoE case{'s' * (len(cases) != 1)}"
+    return Request(
+        kind=Run.Kind.MOE,
+        title=f"{what} on {where}",
+        queue=queue,
+        versions=recipe(library, version, device=device),
+        params=params | dict(options or {}),
+        needs_environment=True,
+        gpus=tuple(gpus),
+        time_limit_s=time_limit_s,
+    )
+
+
+def request_cpu_models(
+    suite: str, *, user: User | None, source: Job.Source, waits_for: Run | None = None
+) -> tuple[Run, bool]:
+    """Ask for a suite of whole models on this host's CPUs. Returns (run, created). Raises ValidationError."""
+    if suite not in MODEL_SUITES:
+        raise ValidationError(f"{suite[:40]!r} is not a suite of models; expected {', '.join(MODEL_SUITES)}.")
+    request = moe(MODEL_SUITES[suite], suite=suite, version=CPU_TORCH)
+    return request_run(request, user=user, source=source, waits_for=waits_for)
 
 
 def request_cpu_gemm(

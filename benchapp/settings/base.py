@@ -115,6 +115,9 @@ DEEP_SURVEYS = os.environ.get("TILEWATCH_DEEP_SURVEYS", "1") == "1"
 #: The suite that GPUs measure a new FlashInfer release with: a name for all of them, "" for none, None for
 #: what `benchapp.fleet.releases` chooses by architecture.
 RELEASE_SUITE = os.environ.get("TILEWATCH_RELEASE_SUITE")
+#: The same of whole models, on GPUs that hold them: a name, "" for none, None for what
+#: `benchapp.fleet.releases` chooses.
+RELEASE_MODEL_SUITE = os.environ.get("TILEWATCH_RELEASE_MODEL_SUITE")
 #: Proxies in front of the web server whose X-Forwarded-For is believed, nearest first.
 TRUSTED_PROXIES = _whole_number("TILEWATCH_PROXIES")
 

@@ -14,13 +14,23 @@ from hypothesis import strategies as st
 
 from benchapp.catalog.models import Release
 from benchapp.fleet import asks
-from benchapp.fleet.ask_fields import BOUNDS, EXPLORED, FOREIGN, MOST_RUNS, TIMERS, WHAT
+from benchapp.fleet.ask_fields import BOUNDS, FOREIGN, MOST_RUNS, TIMERS
+from benchapp.fleet.ask_kinds import EXPLORED, WHAT
+from benchapp.fleet.ask_kinds import MEASURED as MEASURED_KINDS
 from benchapp.fleet.asks import Ask
 from benchapp.fleet.models import Candidate, Gpu, Installation, WatchedRelease
 from benchapp.people.models import AuditEntry, User
 from benchapp.runs.models import Job, Run, State
-from benchapp.runs.requests import DEEP_PRIORITY, GPU_TORCH, LIBRARIES, request_cpu_gemm
+from benchapp.runs.requests import (
+    DEEP_PRIORITY,
+    GPU_TORCH,
+    LIBRARIES,
+    MODEL_LIBRARIES,
+    gang_size,
+    request_cpu_gemm,
+)
 from workers.bench.suites import SUITES
+from workers.bench.suites.models import MODEL_SUITES
 from workers.bench.tiles.arches import ARCHES
 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -47,6 +57,38 @@ LIMITS = st.one_of(st.none(), st.integers(*BOUNDS["time_limit_s"]))
 
 
 @st.composite
+def models(draw) -> dict[str, Any]:
+    """What an ask of whole models holds beside its versions."""
+    tp, ep = draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 4)]))
+    size = tp * ep
+    on_gpus = st.sets(UUIDS, min_size=size, max_size=size).map(lambda gang: "gang:" + "+".join(gang))
+    if size == 1:
+        on_gpus = ON_GPUS.filter(lambda target: not target.startswith("gang"))
+    library = draw(st.sampled_from(MODEL_LIBRARIES))
+    anywhere = st.one_of(st.just("cpu"), on_gpus) if library == "torch" else on_gpus
+    data = {
+        "library": library,
+        "targets": draw(st.lists(anywhere, min_size=1, max_size=3)),
+        "case_timeout_s": draw(st.one_of(st.none(), st.integers(*BOUNDS["case_timeout_s"]))),
+        "backends": draw(st.lists(st.from_regex(r"\A[a-z0-9_.-]{1,60}\Z"), max_size=3)),
+    }
+    of_size = [name for name, cases in MODEL_SUITES.items() if gang_size(cases) == size]
+    if of_size and draw(st.booleans()):
+        return data | {"suite": draw(st.sampled_from(of_size))}
+    choice = {
+        "models": draw(st.lists(st.sampled_from(["Qwen3-30B-A3B", "tiny-gqa", "GLM-5"]), min_size=1)),
+        "batches": draw(st.lists(st.integers(1, 32).map(lambda batch: batch * ep), min_size=1, max_size=3)),
+        "phases": draw(st.lists(st.sampled_from(["decode", "prefill"]), max_size=2)),
+        "contexts": draw(st.lists(st.integers(1, 4096), max_size=2)),
+        "tp": tp,
+        "ep": ep,
+        "layers": draw(st.sampled_from([None, 1, 2])),
+    }
+    typed = f"decode:model=tiny-gqa,batch={ep},context=8,layers=1,tp={tp},ep={ep},dtype=bf16"
+    return data | choice | {"cases": draw(st.lists(st.just(typed), max_size=1))}
+
+
+@st.composite
 def good(draw) -> dict[str, Any]:
     what = draw(st.sampled_from(list(WHAT)))
     data = {
@@ -54,10 +96,12 @@ def good(draw) -> dict[str, Any]:
         "versions": draw(st.lists(VERSIONS, min_size=1, max_size=4)),
         "time_limit_s": draw(LIMITS),
     }
-    if what != "gemm":
+    if what not in MEASURED_KINDS:
         arches = ["sm120", "sm121"] if what in EXPLORED else list(ARCHES)
         targets = st.sampled_from(arches).map("arch:{}".format)
         return data | {"targets": draw(st.lists(targets, min_size=1, max_size=4))}
+    if what == "moe":
+        return data | draw(models())
     library = draw(st.sampled_from(list(LIBRARIES)))
     timer = draw(st.sampled_from(TIMERS))
     anywhere = MEASURED if (library, timer) == ("torch", "auto") else ON_GPUS

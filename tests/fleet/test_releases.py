@@ -153,6 +153,12 @@ def test_what_is_no_version_is_left_out():
 # what GPUs measure of it
 
 
+@pytest.fixture(autouse=True)
+def kernels_alone(settings):
+    """Whole models have their tests in test_model_asks."""
+    settings.RELEASE_MODEL_SUITE = ""
+
+
 def new_release(version: str = "0.7.0") -> list[Run]:
     record(FLASHINFER, ["0.6.3"])
     record(FLASHINFER, ["0.6.3", version])

@@ -7,11 +7,14 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.fleet import asks, plan_words, planning
-from benchapp.fleet.ask_fields import FOREIGN, TIMERS, WHAT
+from benchapp.fleet.ask_fields import FOREIGN, TIMERS
+from benchapp.fleet.ask_kinds import WHAT
+from benchapp.fleet.model_asks import PHASES
 from benchapp.people.models import Role, User
 from benchapp.runs.models import Job, Run, State
 from benchapp.runs.requests import LIBRARIES
 from benchapp.runs.watch import wait_for
+from workers.bench.suites.models import CONTEXT
 
 #: Options → fields of an ask.
 FIELDS = {
@@ -27,6 +30,13 @@ FIELDS = {
     "case_timeout_s": "case_timeout_s",
     "timer": "timer",
     "backend": "backends",
+    "model": "models",
+    "phase": "phases",
+    "batch": "batches",
+    "context": "contexts",
+    "tp": "tp",
+    "ep": "ep",
+    "layers": "layers",
 }
 
 
@@ -44,7 +54,8 @@ class Command(BaseCommand):
             action="append",
             required=True,
             metavar="VERSION",
-            help="of FlashInfer, or of the library of a gemm; newest: the newest known; may be given again",
+            help="of FlashInfer, or of the library of a gemm or moe; newest: the newest known; may be given "
+            "again",
         )
         parser.add_argument(
             "--target",
@@ -52,9 +63,11 @@ class Command(BaseCommand):
             required=True,
             metavar="TARGET",
             help="arch:sm120 for tiles; cpu, cpu:INSTALLATION, gpu:UUID, model:nvidia-h200, gpuarch:sm90 or "
-            "gang:UUID+UUID for gemm; may be given again",
+            "gang:UUID+UUID for gemm and moe; may be given again",
         )
-        parser.add_argument("--library", choices=list(LIBRARIES), help="what a gemm measures (default torch)")
+        parser.add_argument(
+            "--library", choices=list(LIBRARIES), help="what a gemm or moe measures (default torch)"
+        )
         parser.add_argument("--suite", metavar="NAME", help="a named list of cases")
         parser.add_argument(
             "--case",
@@ -73,6 +86,16 @@ class Command(BaseCommand):
         parser.add_argument(
             "--backend", action="append", metavar="NAME", help="measure only this; may be given again"
         )
+        models = parser.add_argument_group(
+            "whole models, for moe: each phase of each model at each batch and context, instead of a suite"
+        )
+        models.add_argument("--model", action="append", metavar="NAME", help="may be given again")
+        models.add_argument("--phase", action="append", choices=PHASES, help="default decode")
+        models.add_argument("--batch", action="append", metavar="N", help="sequences of all GPUs together")
+        models.add_argument("--context", action="append", metavar="N", help=f"tokens (default {CONTEXT})")
+        models.add_argument("--tp", metavar="N", help="GPUs that attention and each expert are split over")
+        models.add_argument("--ep", metavar="N", help="groups of GPUs that the experts are split over")
+        models.add_argument("--layers", metavar="N", help="only so many of a model's first layers")
         parser.add_argument("--dry-run", action="store_true", help="say what would happen, ask for nothing")
         parser.add_argument("--wait", action="store_true", help="wait until every run has ended")
         parser.add_argument(
@@ -97,7 +120,7 @@ class Command(BaseCommand):
 
     def _tell(self, plan: planning.Plan) -> None:
         said = [plan_words.headline(plan), plan_words.expected(plan), *plan_words.environments(plan)]
-        said += [*plan.warnings, *(f"  {line}" for line in plan_words.runs(plan))]
+        said += [*plan.memory, *plan.warnings, *(f"  {line}" for line in plan_words.runs(plan))]
         self.stdout.write("\n".join(line for line in said if line))
 
     def _wait(self, runs: list[Run]) -> None:
