@@ -13,12 +13,14 @@ from workers.bench.decoder.weights import Source
 from workers.bench.document import Correctness
 from workers.bench.operators.base import passes
 
-#: Least mean cosine of rows. bf16 flips a choice of experts that is nearly even now and then, which turns one
-#: row by some hundredths where layers are few; a wrong position or a token left out turns every row.
-COSINE = 0.99
-#: Of the largest difference to the largest value: a row of something else differs by more than 1.
+#: Least cosine that three quarters of the rows reach. bf16 flips a choice of experts that is nearly even now
+#: and then, which turns one row by some hundredths where layers are few. Rounding alone leaves 0.9998 of the
+#: rows of 48 layers; one token left out of these short contexts, or one wrong position, leaves 0.996 of all.
+COSINE = 0.998
+#: Of the largest difference to the largest logit: a row of something else differs by more than 1.
 TOLERANCE = 0.5
-SEQUENCES, PROMPT, STEPS = 8, 21, 12
+#: a third of the steps lie behind a page's end
+SEQUENCES, PROMPT, STEPS = 8, 9, 12
 REFERENCE_LAYERS = 2
 
 
@@ -27,13 +29,13 @@ def holds(found: Correctness) -> bool:
 
 
 def check(torch: Any, decoder: Decoder) -> Correctness:
-    """Agreement over three invariants: the lower mean cosine of logits and of hidden states, and the largest
-    difference. The cache's content, the current batch and a captured graph are
-    lost; every rank of a gang calls it.
+    """Agreement over three invariants: the cosine that three quarters of the rows reach, and the largest
+    difference of logits. The cache's content, the current batch and a captured graph are lost; every rank of
+    a gang calls it.
 
-    Logits of steps, from a CUDA graph where there is a GPU, equal those of one prefill over the same tokens,
-    across a page's end; rows equal what they are alone; and the first layers equal a float32 reference of
-    their weights, where memory has room for a whole layer.
+    Logits of steps, from a CUDA graph where there is a GPU, equal those of prefills over the same tokens;
+    rows equal what they are alone; and what the first layers add equals a float32 reference of their
+    weights, where memory has room for a whole layer.
     """
     logits, hidden = _Rows(torch), _Rows(torch)
     room = decoder.capacity
@@ -51,9 +53,8 @@ def check(torch: Any, decoder: Decoder) -> Correctness:
         decoder.step()
         stepped.append(decoder.last_logits)
     for at, got in zip(range(prompt, length), stepped, strict=True):
-        if (length - at) % 4 == 1:  # the last one among them
-            logits.compare(got, decoder.prefill(tokens[:, : at + 1]))
-    together = decoder.prefill(tokens)
+        together = decoder.prefill(tokens[:, : at + 1])
+        logits.compare(got, together)
     for row in {0, rows - 1}:
         logits.compare(together[row : row + 1], decoder.prefill(tokens[row : row + 1]))
 
@@ -61,12 +62,12 @@ def check(torch: Any, decoder: Decoder) -> Correctness:
     layers = min(REFERENCE_LAYERS + decoder.layout.dense_layers, decoder.layout.layers)
     got = decoder.after_layers(tokens, layers)
     if _fits(torch, decoder):
-        hidden.compare(got, _referred(torch, decoder, tokens, layers))
+        hidden.compare(*_referred(torch, decoder, tokens, layers, got))
         words += f", and a float32 reference of the first {layers} layers"
     return Correctness(
         reference=words,
         cosine=min(each.cosine for each in (logits, hidden)),
-        max_relative_error=max(each.error for each in (logits, hidden)),
+        max_relative_error=logits.error,
         nan_count=logits.nan + hidden.nan,
         zero_count=logits.zero + hidden.zero,
         elements=logits.elements + hidden.elements,
@@ -74,12 +75,15 @@ def check(torch: Any, decoder: Decoder) -> Correctness:
     )
 
 
-def _referred(torch: Any, decoder: Decoder, tokens: Any, layers: int) -> Any:
-    """One GPU's weights, whatever this rank holds of them."""
+def _referred(torch: Any, decoder: Decoder, tokens: Any, layers: int, got: Any) -> tuple[Any, Any]:
+    """What the first layers added to the embedding of `tokens`, in `got` and by one GPU's weights, whatever
+    this rank holds of them."""
     whole = dataclasses.replace(decoder.layout, tp=1, ep=1)
     source = Source(torch, whole, 0, decoder.device, decoder.seed)
+    reference = Reference(torch, whole, source)
     with torch.no_grad():
-        return Reference(torch, whole, source).residual(tokens, layers)
+        embedded = reference.residual(tokens, 0)
+        return got.float() - embedded, reference.residual(tokens, layers) - embedded
 
 
 def _fits(torch: Any, decoder: Decoder) -> bool:
@@ -99,13 +103,13 @@ class _Rows:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._sum, self._count = 0.0, 0
+        self._cosines: list[float] = []
         self.error = 0.0
         self.nan = self.zero = self.elements = 0
 
     @property
     def cosine(self) -> float:
-        return self._sum / self._count if self._count else 1.0
+        return sorted(self._cosines)[len(self._cosines) // 4] if self._cosines else 1.0
 
     def compare(self, got: Any, wanted: Any) -> None:
         """[…, width] of each; what is not finite is counted, and compared as zero."""
@@ -114,7 +118,5 @@ class _Rows:
         self.zero += int((got == 0).sum())
         self.elements += got.numel()
         got = got.where(got.isfinite(), 0.0)
-        cosine = self._torch.nn.functional.cosine_similarity(got, wanted, dim=-1)
-        self._sum += float(cosine.sum())
-        self._count += cosine.numel()
+        self._cosines += self._torch.nn.functional.cosine_similarity(got, wanted, dim=-1).flatten().tolist()
         self.error = max(self.error, float((got - wanted).abs().max() / wanted.abs().max()))

@@ -56,9 +56,9 @@ class TorchKernels:
                 one, two = x[..., ::2], x[..., 1::2]
             else:
                 one, two = x[..., : dim // 2], x[..., dim // 2 :]
-            left, right = one.float(), two.float()
-            one.copy_(left * cos - right * sin)
-            two.copy_(right * cos + left * sin)
+            turned = one * cos - two * sin, two * cos + one * sin
+            one.copy_(turned[0])
+            two.copy_(turned[1])
 
     def silu_and_mul(self, x: Any) -> Any:
         gate, up = x.chunk(2, -1)
