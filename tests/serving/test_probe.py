@@ -1,4 +1,4 @@
-"""What a server tells of itself, and what becomes of one that cannot be measured. Real servers and sockets."""
+"""What a server tells of itself, and what becomes of one that cannot be measured. Real sockets."""
 
 from __future__ import annotations
 

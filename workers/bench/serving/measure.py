@@ -92,6 +92,7 @@ class Sweep:
                 outcome, why = "timeout", f"{ended.why}; no request had come to an end."
             else:
                 outcome, why = "crashed", f"AIPerf ended with exit code {ended.code} and recorded no request."
+                why += f" It said: {ended.said.rstrip('.')}." if ended.said else ""
             self.logs[f"aiperf {case}"[:200]] = self._redacted(ended.log)
             return dataclasses.replace(self._without(case, outcome, why), serving=seen)
         tpot = [record.tpot for record in found if not record.fault]
