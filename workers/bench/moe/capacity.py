@@ -14,9 +14,9 @@ LEAD = 200
 Room = tuple[int, int]
 
 
-def lead(case: Decode) -> int:
-    """Steps that fill the cache up to the case's context."""
-    return min(LEAD, case.context - 1)
+def lead(case: Decode | Prefill) -> int:
+    """Steps that fill the cache up to the case's context; none of a prefill."""
+    return min(LEAD, case.context - 1) if isinstance(case, Decode) else 0
 
 
 def room(case: Decode | Prefill, steps: int) -> Room:

@@ -23,6 +23,10 @@ from workers.bench.suites.models import MODEL_SUITES
 
 KINDS = (Decode, Prefill, AllReduce, AllToAll)
 MAX_STEPS = 10_000
+#: each takes some seconds at least
+MAX_CASES = 1_000
+#: cases in one argument of the repeat command, so that a long list is no long command
+_NAMED = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="TEXT",
-        help="cases such as decode:model=Qwen3-30B-A3B,batch=64,context=1024,layers=48,tp=1,ep=1,dtype=bf16",
+        help="cases, also between semicolons, such as"
+        " decode:model=Qwen3-30B-A3B,batch=64,context=1024,layers=48,tp=1,ep=1,dtype=bf16",
     )
     parser.add_argument(
         "--backend",
@@ -120,7 +125,7 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
         cases += MODEL_SUITES[args.suite]
     if args.cases is not None:
         cases += parse.from_file(args.cases)
-    cases += (parse.from_text(text) for text in args.case)
+    cases += (parse.from_text(text) for listed in args.case for text in listed.split(";"))
     cases = list(dict.fromkeys(cases))
     stray = next((case for case in cases if not isinstance(case, KINDS)), None)
     if stray is not None:
@@ -128,10 +133,8 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
         raise BenchError("bad_case", f"{stray}: this bench measures {kinds}; `gemm` takes single kernels.")
     if not cases:
         raise BenchError("no_cases", "Nothing to measure: name a --suite, --cases or --case.")
-    if len(cases) > parse.MAX_CASES:
-        raise BenchError(
-            "bad_case", f"{len(cases):,} cases asked for, at most {parse.MAX_CASES:,} are taken."
-        )
+    if len(cases) > MAX_CASES:
+        raise BenchError("bad_case", f"{len(cases):,} cases asked for, at most {MAX_CASES:,} are taken.")
     return cases
 
 
@@ -141,7 +144,8 @@ def repeat_command(args: argparse.Namespace, cases: Sequence[Case]) -> tuple[str
     if args.suite is not None and list(cases) == list(MODEL_SUITES[args.suite]):
         command += ["--suite", args.suite]
     else:
-        command += ["--case", *map(str, cases)]
+        texts = [str(case) for case in cases]
+        command += ["--case", *(";".join(texts[i : i + _NAMED]) for i in range(0, len(texts), _NAMED))]
     if args.backend:
         command += ["--backend", ",".join(backends_of(args) or ())]
     options: dict[str, Any] = {

@@ -25,6 +25,8 @@ START_TIMEOUT_S = 300.0
 LOAD_TIMEOUT_S = 300.0
 #: beyond the budget, in which what was timed may still be traced
 TRACE_RESERVE_S = 20.0
+#: cap on one collective's sampling
+COLLECTIVE_S = 2.0
 #: of a document
 MAX_NOTES = 90
 
@@ -218,7 +220,9 @@ class _Run:
                 if self._spent(TRACE_RESERVE_S):
                     break
                 at[:] = [case]
-                trace = gang.ask({"trace": as_row(case)}, self._limits.case_s)[0]["trace"]
+                step = pending[case].step
+                question = {"case": as_row(case), "steps": step.steps if step else 0}
+                trace = gang.ask({"trace": question}, self._limits.case_s)[0]["trace"]
                 if "untraced" in trace:
                     self._untraced(case, group.backend, trace["untraced"])
                 else:
@@ -265,7 +269,7 @@ class _Run:
         )
 
     def _exchange(self, gang: Gang, group: Group, case: Case) -> None:
-        question = {"case": as_row(case), "backend": group.backend, "seconds": self._how.seconds}
+        question = {"case": as_row(case), "backend": group.backend, "seconds": COLLECTIVE_S}
         answer = gang.ask({"exchange": question}, self._limits.case_s)[0]
         self._results.stack.update(answer["stack"])
         self._take(case, told.rebuild(answer["measurement"]))

@@ -81,7 +81,7 @@ def layer_time(pieces: Sequence[Piece], layers: int) -> float | None:
 
 
 def innermost(ranges: Sequence[tuple[int, int, Part]], begin: int, end: int) -> list[Piece]:
-    """Nested ranges of one thread as pieces that do not overlap: each moment is the innermost one's."""
+    """Nested ranges of a CPU's thread as pieces that do not overlap: each moment is the innermost one's."""
     marks = sorted(
         {begin, end, *(at for start, stop, _ in ranges for at in (start, stop) if begin < at < end)}
     )
@@ -99,7 +99,7 @@ def innermost(ranges: Sequence[tuple[int, int, Part]], begin: int, end: int) -> 
         if pieces and pieces[-1].part == part and pieces[-1].end == left:
             pieces[-1] = dataclasses.replace(pieces[-1], end=right)
         else:
-            pieces.append(Piece(left, right, part, "torch"))
+            pieces.append(Piece(left, right, part, "gloo" if part == "collectives" else "torch"))
     return pieces
 
 

@@ -2,8 +2,8 @@
 
 Started by `gang.py` as `python -m workers.bench.moe.rank PARENT_PID RANK WORLD DEVICE STORE`. Questions:
 {"start": …}; {"join": {}}, with the other ranks; {"load": …}, a model; {"measure": {case, …}} and
-{"trace": case} of it; {"exchange": {case, backend, …}}, a collective. Answers are {"answer": …}, with what
-rank 0 found, or {"failed": {outcome, why, everywhere}}; {"at": …} tells what it is doing.
+{"trace": {case, steps}} of it; {"exchange": {case, backend, …}}, a collective. Answers are {"answer": …},
+with what rank 0 found, or {"failed": {outcome, why, everywhere}}; {"at": …} tells what it is doing.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Session:
 
     def trace(self, told: Answer) -> Answer:
         try:
-            trace = self._model.trace(_case(told, Decode, Prefill))
+            trace = self._model.trace(_case(told["case"], Decode, Prefill), told["steps"])
         except ValueError as error:  # a trace that tells of nothing costs no measurement
             return {"trace": {"untraced": str(error)}}
         return {} if trace is None else {"trace": dataclasses.asdict(trace)}

@@ -44,7 +44,7 @@ class Model:
 
     def measure(self, case: Decode | Prefill, steps: int, seconds: float) -> Measurement | None:
         """Of this case; the whole gang's on rank 0, None on the others. Every rank calls it."""
-        step = self._ready(case)
+        step = self._ready(case, -capacity.lead(case))
         self.say("its warm-up")
         if isinstance(case, Decode):
             pace = window.warm_up(step, self.device, self.ranks, capacity.lead(case))
@@ -60,10 +60,10 @@ class Model:
             return None
         return self._measurement(case, seen, host, sizes, hit, routing)
 
-    def trace(self, case: Decode | Prefill) -> tracing.Trace | None:
-        """Where a step's time goes; on rank 0. Every rank calls it. Launches are slower in this process ever
-        after (torch's profiler stays in their way), so that it comes after every window."""
-        work = self._ready(case, captured=False)
+    def trace(self, case: Decode | Prefill, steps: int) -> tracing.Trace | None:
+        """Where the time of a step in the middle of `steps` goes; on rank 0. Every rank calls it, and after
+        every window: launches are slower in a process that torch's profiler was in."""
+        work = self._ready(case, steps // 2, captured=False)
         self.say("its trace")
         torch, profiled = self.torch, self.ranks.rank == 0
         layers, name = case.layout.moe_layers, self.decoder.name
@@ -72,21 +72,22 @@ class Model:
         eager = tracing.launched(torch, work, profiled)
         if isinstance(case, Prefill):
             return tracing.of_launches(eager, self.experts, name, layers) if profiled else None
-        self._ready(case)
+        self._ready(case, steps // 2)
         replays = tracing.replayed(torch, work, profiled)
         return tracing.of_replays(eager, replays, self.experts, name, layers) if profiled else None
 
     def _sequences(self, case: Decode | Prefill) -> int:
         return case.batch // case.ep
 
-    def _ready(self, case: Decode | Prefill, *, captured: bool = True) -> Callable[[], Any]:
-        """What makes one step of the case, the next time and each time after."""
+    def _ready(self, case: Decode | Prefill, ahead: int, *, captured: bool = True) -> Callable[[], Any]:
+        """What makes one step of the case, the next time and each time after; of a decode the first one
+        `ahead` tokens beyond the case's context."""
         self.say("its preparation")
         decoder, sequences = self.decoder, self._sequences(case)
         if isinstance(case, Prefill):
             tokens = decoder.random_tokens(sequences, case.context)
             return lambda: decoder.prefill(tokens)
-        decoder.begin(sequences, case.context - capacity.lead(case))
+        decoder.begin(sequences, case.context + ahead)
         if captured and self.device.name != "cpu":
             decoder.capture()
         step: Callable[[], Any] = decoder.step

@@ -46,8 +46,8 @@ class Window:
 def warm_up(
     step: Callable[[], Any], device: Device, ranks: Ranks, most: int, for_s: float = math.inf
 ) -> float:
-    """`most` steps, or as many as take about `for_s`; seconds of one, on the slowest rank. Every rank makes
-    equally many."""
+    """`most` steps, one at least, or as many as take about `for_s`; seconds of one, on the slowest rank.
+    Every rank makes equally many."""
 
     def pace(steps: int) -> float:
         began = time.perf_counter()
@@ -56,7 +56,7 @@ def warm_up(
         device.wait()
         return float(max(ranks.gather((time.perf_counter() - began) / steps)))
 
-    first = min(_FIRST, most)
+    first = max(1, min(_FIRST, most))
     seen = pace(first)
     trial = min(_TRIAL, most - first)
     if trial:
