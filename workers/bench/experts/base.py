@@ -76,4 +76,5 @@ class Backend(Protocol):
 
     def part_of(self, kernel: str) -> str | None:
         """The part of a step ("dispatch", "fc1", "activation", "fc2", "combine") that a kernel of this
-        backend is, by its name; None where the name does not tell."""
+        backend is, by its name; None where the name does not tell. "product" is fc1 or fc2, by its place:
+        the first one of a call is fc1."""
