@@ -149,11 +149,11 @@ class MeasureForm(forms.Form):
     )
     output = forms.IntegerField(label="Tokens asked for", min_value=2, max_value=MAX_TOKENS, initial=256)
     rounds = forms.IntegerField(
-        label="Requests for each one at a time",
+        label="Rounds of requests",
         min_value=1,
         max_value=MAX_ROUNDS,
         initial=8,
-        help_text="8 at 16 at a time are 128 requests, after 16 that warm up and do not count.",
+        help_text="8 rounds of 16 at a time are 128 requests, after 16 that warm up and do not count.",
     )
     case_timeout_s = forms.IntegerField(
         label="Longest time of one case, seconds",

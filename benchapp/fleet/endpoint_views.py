@@ -18,9 +18,11 @@ from benchapp.people.permissions import acting, may, needs
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     rows = endpoints.rows()
+    disabled = sum(not row.endpoint.enabled for row in rows)
     context = {
         "rows": rows,
-        "disabled": sum(not row.endpoint.enabled for row in rows),
+        "disabled": disabled,
+        "enabled": len(rows) - disabled,
         "may_ask": may(request, Role.OPERATOR),
         "may_admit": may(request, Role.ADMIN),
     }
