@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from typing import Any
 
 #: the parent ends a gang that hangs; torch shall not end it before
@@ -16,7 +17,7 @@ class Ranks:
         """Joins the others; each of them must do so."""
         self.rank = rank
         self.world = world
-        self._dist = torch.distributed
+        self._torch, self._dist = torch, torch.distributed
         #: of the host's own exchanges; None of one rank
         self.group: Any = None
         if world > 1:
@@ -34,9 +35,19 @@ class Ranks:
         """The value of every rank, by rank; everybody waits for the last."""
         if self.group is None:
             return [value]
-        values: list[Any] = [None] * self.world
-        self._dist.all_gather_object(values, value, group=self.group)
-        return values
+        # all_gather_object needs numpy, which an environment of torch alone has not
+        told = pickle.dumps(value)
+        sizes = [int(size) for size in self._exchanged(self._torch.tensor([len(told)]))]
+        line = bytearray(told).ljust(max(sizes), b"\0")
+        lines = self._exchanged(self._torch.frombuffer(line, dtype=self._torch.uint8))
+        # of the ranks of this gang alone
+        return [pickle.loads(bytes(each.tolist()[:size])) for each, size in zip(lines, sizes, strict=True)]  # noqa: S301
+
+    def _exchanged(self, mine: Any) -> list[Any]:
+        """The tensor of every rank, all of one size."""
+        every = [self._torch.empty_like(mine) for _ in range(self.world)]
+        self._dist.all_gather(every, mine, group=self.group)
+        return every
 
     def wait(self) -> None:
         self.gather(None)
