@@ -190,6 +190,7 @@ class Decoder:
         if self.device == "cpu":
             raise UnsupportedError("A CPU has no CUDA graphs.")
         with torch.no_grad():
+            self._graph = None  # the memory of another one is free again
             tokens = self._tokens.clone()
             self._plan()
             side = torch.cuda.Stream()
