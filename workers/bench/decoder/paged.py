@@ -71,7 +71,8 @@ class Table:
         pages = -(-length // PAGE)
         indptr = torch.arange(count + 1, dtype=torch.int32) * pages
         last = torch.full((count,), (length - 1) % PAGE + 1, dtype=torch.int32)
-        return indptr, self._pages[first : first + count, :pages].flatten(), last
+        # one page of each is a column: flat, and not contiguous
+        return indptr, self._pages[first : first + count, :pages].flatten().contiguous(), last
 
 
 class _Paged:
