@@ -36,8 +36,10 @@ class Grouped:
         return _GroupedExperts(torch, layer, weights, multiply)
 
     def part_of(self, kernel: str) -> str | None:
-        """Products and element-wise kernels serve several parts under one name."""
-        return "dispatch" if any(word in kernel for word in ("sort", "Sort", "searchsorted")) else None
+        """Element-wise kernels serve several parts under one name."""
+        if "GroupProblemShape" in kernel:
+            return "product"
+        return "dispatch" if any(word in kernel for word in ("sort", "Sort", "grouped_gemm_data")) else None
 
 
 class _GroupedExperts:
