@@ -39,7 +39,7 @@ PASSED_ON = frozenset(
         "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
     }
 )  # fmt: skip
-PASSED_ON_PREFIXES = ("PIP_", "OMP_", "MKL_")
+PASSED_ON_PREFIXES = ("PIP_", "OMP_", "MKL_", "NCCL_")
 
 
 HINTS = {

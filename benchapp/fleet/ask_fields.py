@@ -39,7 +39,7 @@ BOUNDS = {
 EXAMPLES = {"torch": requests.CPU_TORCH, "flashinfer": "0.6.3", "sgl-kernel": "0.3.21"}
 #: Longest word of an ask: a gang of many GPUs.
 LONGEST = 1200
-_BACKEND = re.compile(r"[a-z0-9_.-]{1,60}")
+_BACKEND = re.compile(r"[a-z0-9_.+-]{1,60}")
 
 
 def read(data: object) -> dict[str, Any]:
@@ -307,6 +307,7 @@ def _phase(text: str) -> str:
 def _backend(text: str) -> str:
     if not _BACKEND.fullmatch(text):
         raise ValidationError(
-            f"{text[:60]!r} is no backend: expected a name such as torch.mm or flashinfer.mm_fp4.cutlass."
+            f"{text[:60]!r} is no backend: expected a name such as torch.mm, flashinfer.mm_fp4.cutlass or "
+            "flashinfer+triton.fused_experts."
         )
     return text

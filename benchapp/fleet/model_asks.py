@@ -16,12 +16,15 @@ from workers.bench.cases.parse import from_params
 from workers.bench.decoder import left_out
 from workers.bench.document import BenchError
 from workers.bench.models import model, models, tiny
+from workers.bench.moe.capacity import room
 from workers.bench.moe.fit import CPU_FIXED_BYTES, FIXED_BYTES, Estimate, estimate
 from workers.bench.suites.models import CONTEXT
 
 PHASES = ("decode", "prefill")
 #: Cases that one choice may come to.
 MOST_CASES = 200
+#: Steps that the bench times where it is told no number, as the cache grows by one each.
+STEPS = 300
 #: Fields of a case → fields of an ask.
 _FIELDS = {"model": "models", "batch": "batches", "context": "contexts", "tp": "tp", "ep": "ep",
            "layers": "layers"}  # fmt: skip
@@ -86,9 +89,7 @@ def fullest(cases: Iterable[Case], memory_bytes: int, *, device: str) -> list[tu
             found.append(
                 (
                     case,
-                    estimate(
-                        case.layout, case.batch, case.context, share, phase=case.phase, fixed_bytes=fixed
-                    ),
+                    estimate(case.layout, *room(case, STEPS), share, phase=case.phase, fixed_bytes=fixed),
                 )
             )
     return sorted(found, key=lambda each: each[1].memory_bytes - each[1].need_bytes)

@@ -32,8 +32,8 @@ BACKEND_EXAMPLES = {
     ("gemm", "torch"): "torch.mm",
     ("gemm", "flashinfer"): "flashinfer.mm_fp4.cutlass",
     ("gemm", "sgl-kernel"): "sgl.cutlass_scaled_fp4_mm",
-    ("moe", "torch"): "triton.fused_experts",
-    ("moe", "flashinfer"): "flashinfer.cutlass_fused_moe",
+    ("moe", "torch"): "torch+torch.grouped_mm",
+    ("moe", "flashinfer"): "flashinfer+triton.fused_experts",
 }
 TIMER_WORDS = {"auto": "the best there is", **TIMER_NAMES}
 #: Degrees of tensor and of expert parallelism that the page offers.

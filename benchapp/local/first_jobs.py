@@ -10,7 +10,8 @@ from django.db import transaction
 from benchapp.catalog.locks import lock
 from benchapp.ingest.actions import ingest_file
 from benchapp.runs.models import Document, Job, Run, State
-from benchapp.runs.requests import request_cpu_gemm, request_survey
+from benchapp.runs.requests import request_cpu_gemm, request_cpu_models, request_survey
+from workers.bench.suites.models import MODEL_SUITES
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +20,8 @@ RECORDED = Path(__file__).resolve().parents[1] / "recorded"
 SURVEYED_FLASHINFER = "0.6.3"
 SURVEYED_ARCH = "sm120"
 SUITE = "cpu-smoke"
+#: Of its made-up models the first, so that the first tok/s of a machine without a GPU is there in seconds.
+MODEL_SUITE = "tiny"
 
 
 def take_recorded() -> None:
@@ -31,7 +34,7 @@ def take_recorded() -> None:
 
 @transaction.atomic
 def ask() -> list[Run]:
-    """Ask for the first survey and benchmark, one after the other.
+    """Ask for the first survey, benchmark and decode, one after the other.
 
     Idempotent: what an earlier start asked for is returned as it is.
     """
@@ -42,7 +45,10 @@ def ask() -> list[Run]:
     source = Job.Source.FIRST_START
     survey, _ = request_survey(SURVEYED_FLASHINFER, SURVEYED_ARCH, user=None, source=source)
     benchmark, _ = request_cpu_gemm(SUITE, user=None, source=source, waits_for=survey)
-    return [survey, benchmark]
+    decode, _ = request_cpu_models(
+        MODEL_SUITES[MODEL_SUITE][:1], suite=MODEL_SUITE, user=None, source=source, waits_for=benchmark
+    )
+    return [survey, benchmark, decode]
 
 
 def result_line(run: Run) -> str:

@@ -22,7 +22,6 @@ from workers.bench.cases.parse import as_row
 from workers.bench.cases.serving import Serving
 from workers.bench.document import Tier
 from workers.bench.suites import SUITES
-from workers.bench.suites.models import MODEL_SUITES
 from workers.bench.tiles.arches import ARCHES
 from workers.bench.tiles.explorer.space import ARCHES as EXPLORED_ARCHES
 
@@ -290,12 +289,15 @@ def moe(
 
 
 def request_cpu_models(
-    suite: str, *, user: User | None, source: Job.Source, waits_for: Run | None = None
+    cases: Sequence[Case],
+    *,
+    suite: str = "",
+    user: User | None,
+    source: Job.Source,
+    waits_for: Run | None = None,
 ) -> tuple[Run, bool]:
-    """Ask for a suite of whole models on this host's CPUs. Returns (run, created). Raises ValidationError."""
-    if suite not in MODEL_SUITES:
-        raise ValidationError(f"{suite[:40]!r} is not a suite of models; expected {', '.join(MODEL_SUITES)}.")
-    request = moe(MODEL_SUITES[suite], suite=suite, version=CPU_TORCH)
+    """Ask for steps of whole models on this host's CPUs. Returns (run, created). Raises ValidationError."""
+    request = moe(cases, suite=suite, version=CPU_TORCH)
     return request_run(request, user=user, source=source, waits_for=waits_for)
 
 

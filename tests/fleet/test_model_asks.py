@@ -110,7 +110,7 @@ def test_a_choice_is_each_phase_of_each_model_at_each_batch_and_context():
 
 def test_each_target_becomes_a_run_of_its_kind(h200s):
     two = ask("gang:GPU-a3+GPU-a1", "gang:GPU-a0+GPU-a1", **QWEN, tp=2, foreign="flag", case_timeout_s=60,
-              backends=["triton.fused_experts"])  # fmt: skip
+              backends=["flashinfer+triton.fused_experts"])  # fmt: skip
     runs = [run for run, _ in asks.request(two, user=None, source=Job.Source.COMMAND).runs]
     assert [run.gpus for run in runs] == [["GPU-a1", "GPU-a3"], ["GPU-a0", "GPU-a1"]]
     assert [run.queue for run in runs] == ["gpu.uuid.GPU-a1", "gpu.uuid.GPU-a0"]
@@ -122,7 +122,7 @@ def test_each_target_becomes_a_run_of_its_kind(h200s):
         "suite": "",
         "foreign": "flag",
         "case_timeout_s": 60,
-        "backends": ["triton.fused_experts"],
+        "backends": ["flashinfer+triton.fused_experts"],
         "cases": [as_row(case) for case in two.chosen_cases],
     }
     one = ask("model:nvidia-h200", "gpuarch:sm90", "gpu:GPU-b0", suite="qwen3-30b-decode")

@@ -12,7 +12,7 @@ from benchapp.runs.watch import wait_for
 
 
 class Command(BaseCommand):
-    help = "Show the recorded results and ask for the first two jobs, once an installation."
+    help = "Show the recorded results and ask for the first jobs, once an installation."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--wait", action="store_true", help="wait for them and print one line a job")
