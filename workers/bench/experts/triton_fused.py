@@ -59,8 +59,8 @@ def tiles(pairs: int, layer: Layer) -> Tiles:
 
 
 def blocks_at_most(pairs: int, rows: int, local_experts: int) -> int:
-    """Blocks of `rows` rows that any routing of `pairs` pairs to `local_experts` experts can fill: each expert
-    that is hit leaves at most one of them not full."""
+    """Blocks of `rows` rows that any routing of `pairs` pairs to `local_experts` experts can fill: each that
+    is hit leaves at most one of them not full."""
     hit = min(pairs, local_experts)
     return hit + (pairs - hit) // rows
 
@@ -121,30 +121,30 @@ class FusedExperts:
         counts = empty(chunks, self._experts, dtype=torch.int32) if counted else order
         where = (layer.first_expert, layer.local_experts)
         if counted:
-            kernels.moe_count[(chunks,)](ids, counts, pairs, *where, CHUNK=chunk, EXPERTS=self._experts)
+            kernels.moe_count[(chunks,)](ids, counts, pairs, *where, width=chunk, bins=self._experts)
         kernels.moe_place[(chunks,)](
-            ids, counts, order, owner, filled, pairs, *where, blocks, chunks, BLOCK_M=at.rows, CHUNK=chunk,
-            EXPERTS=self._experts, COUNTED=counted, LOOK=_LOOK, PART=_PART, num_warps=16,
+            ids, counts, order, owner, filled, pairs, *where, blocks, chunks, block_m=at.rows, width=chunk,
+            bins=self._experts, counted=counted, look=_LOOK, part=_PART, num_warps=16,
         )  # fmt: skip
         bias = self._up_gate_bias
         kernels.moe_fc1[(blocks * -(-layer.inter // at.fc1.n),)](
             hidden, self._up_gate, self._up_gate if bias is None else bias, middle, order, owner, filled,
-            layer.inter, layer.hidden, TOP_K=layer.top_k, BIAS=bias is not None, ACTIVATION=layer.activation,
-            **_launch(at.rows, at.fc1, layer.hidden),
+            layer.inter, layer.hidden, top_k=layer.top_k, has_bias=bias is not None,
+            activation=layer.activation, **_launch(at.rows, at.fc1, layer.hidden),
         )  # fmt: skip
         bias = self._down_bias
         kernels.moe_fc2[(blocks * -(-layer.hidden // at.fc2.n),)](
             middle, self._down, self._down if bias is None else bias, weights, rows, order, owner, filled,
-            layer.hidden, layer.inter, BIAS=bias is not None, **_launch(at.rows, at.fc2, layer.inter),
+            layer.hidden, layer.inter, has_bias=bias is not None, **_launch(at.rows, at.fc2, layer.inter),
         )  # fmt: skip
         kernels.moe_combine[(tokens, -(-layer.hidden // _COMBINED))](
-            ids, rows, out, layer.hidden, *where, TOP_K=layer.top_k, BLOCK_N=_COMBINED
+            ids, rows, out, layer.hidden, *where, top_k=layer.top_k, block_n=_COMBINED
         )
         return out
 
 
 def _launch(rows: int, tile: Tile, k: int) -> dict[str, int | bool]:
     return {
-        "BLOCK_M": rows, "BLOCK_N": tile.n, "BLOCK_K": tile.k, "EVEN_K": k % tile.k == 0,
+        "block_m": rows, "block_n": tile.n, "block_k": tile.k, "even_k": k % tile.k == 0,
         "num_warps": tile.warps, "num_stages": tile.stages,
     }  # fmt: skip
