@@ -211,8 +211,9 @@ class Gang:
         return f"rank {rank.number} of {self.world}: " if self.world > 1 else ""
 
     def _dead(self, rank: Rank) -> LostError:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            rank.process.wait(10)
+        if not rank.garbled:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                rank.process.wait(10)
         culprit = self._killed() or rank
         return LostError("crashed", f"{self._name(culprit)}{culprit.epitaph()}, at {culprit.at}")
 

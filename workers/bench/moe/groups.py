@@ -269,7 +269,8 @@ class _Run:
         )
 
     def _exchange(self, gang: Gang, group: Group, case: Case) -> None:
-        question = {"case": as_row(case), "backend": group.backend, "seconds": COLLECTIVE_S}
+        seconds = min(COLLECTIVE_S, self._how.seconds)
+        question = {"case": as_row(case), "backend": group.backend, "seconds": seconds}
         answer = gang.ask({"exchange": question}, self._limits.case_s)[0]
         self._results.stack.update(answer["stack"])
         self._take(case, told.rebuild(answer["measurement"]))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import difflib
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from workers.bench.document import Part
@@ -55,15 +56,25 @@ class Launched:
     part: Part
 
 
-def refined(name: str, part: Part | None, part_of: Callable[[str], str | None]) -> Part:
-    """The part of a kernel that experts launched, as their backend knows it by name; the others' is that of
-    the range that launched them."""
-    if part not in (None, "other", *EXPERT_PARTS):
-        return part  # type: ignore[return-value]
-    told = part_of(name)
-    if told in EXPERT_PARTS:
-        return cast(Part, told)
-    return part or "other"
+def refined(kernels: Iterable[tuple[str, str | None]], part_of: Callable[[str], str | None]) -> list[Part]:
+    """The parts of a step's kernels, of each its name and the part of the range that launched it.
+
+    What experts launched is what their backend knows it by; of its products the first in a row of them is
+    FC1, and those that follow are FC2.
+    """
+    parts: list[Part] = []
+    products = 0
+    for name, part in kernels:
+        if part not in (None, "other", *EXPERT_PARTS):
+            products = 0
+            parts.append(cast(Part, part))
+            continue
+        told = part_of(name)
+        if told == "product":
+            told = "fc2" if products else "fc1"
+            products += 1
+        parts.append(cast(Part, told if told in EXPERT_PARTS else part or "other"))
+    return parts
 
 
 def align(names: Sequence[str], known: Sequence[Launched]) -> list[Part]:
@@ -72,12 +83,28 @@ def align(names: Sequence[str], known: Sequence[Launched]) -> list[Part]:
     Where both orders agree, one by one; a kernel that only the graph has is what most kernels of its name
     were, or "other".
     """
-    matcher = difflib.SequenceMatcher(None, [each.name for each in known], list(names), autojunk=False)
     votes: dict[str, collections.Counter[Part]] = {}
     for each in known:
         votes.setdefault(each.name, collections.Counter())[each.part] += 1
     parts: list[Part] = [votes[name].most_common(1)[0][0] if name in votes else "other" for name in names]
-    for from_, to, length in matcher.get_matching_blocks():
+    before = [each.name for each in known]
+    # Most steps are the same but for some kernels at one place; of the rest the longest runs agree.
+    head = _shared(before, names)
+    tail = _shared(before[head:][::-1], names[head:][::-1])
+    middle = difflib.SequenceMatcher(
+        None, before[head : len(before) - tail], list(names[head : len(names) - tail]), autojunk=False
+    )
+    blocks = [
+        (0, 0, head),
+        *((head + one, head + other, size) for one, other, size in middle.get_matching_blocks()),
+    ]
+    for from_, to, length in [*blocks, (len(before) - tail, len(names) - tail, tail)]:
         for offset in range(length):
             parts[to + offset] = known[from_ + offset].part
     return parts
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many names both begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

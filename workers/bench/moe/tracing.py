@@ -57,14 +57,15 @@ def replayed(torch: Any, step: Callable[[], Any], profiled: bool) -> Steps:
 
 def of_launches(steps: Steps, experts: Backend, name: str, layers: int) -> Trace:
     """Of steps that no graph replays. Raises ValueError of a trace that tells of no kernels."""
-    return _of(steps, [[_part(each, experts) for each in step] for step in steps], name, layers)
+    return _of(steps, [_parts(step, experts) for step in steps], name, layers)
 
 
 def of_replays(eager: Steps, replays: Steps, experts: Backend, name: str, layers: int) -> Trace:
     """Of replayed steps, their parts from the last one launched. Raises ValueError as `of_launches`."""
     if not eager or not eager[-1]:
         raise ValueError("The trace of launches tells of no kernels.")
-    known = [Launched(each.name, _part(each, experts)) for each in eager[-1]]
+    parts = _parts(eager[-1], experts)
+    known = [Launched(each.name, part) for each, part in zip(eager[-1], parts, strict=True)]
     return _of(replays, [align([each.name for each in step], known) for step in replays], name, layers)
 
 
@@ -89,8 +90,8 @@ def on_cpu(torch: Any, step: Callable[[], Any], profiled: bool, layers: int) -> 
     )
 
 
-def _part(kernel: reading.Kernel, experts: Backend) -> Part:
-    return refined(kernel.name, kernel.part, experts.part_of)
+def _parts(step: Sequence[reading.Kernel], experts: Backend) -> list[Part]:
+    return refined(((each.name, each.part) for each in step), experts.part_of)
 
 
 def _of(steps: Steps, parts: Sequence[Sequence[Part]], name: str, layers: int) -> Trace:
