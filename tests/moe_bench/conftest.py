@@ -26,7 +26,7 @@ def models_bench(torch_python, tmp_path):
 
 @pytest.fixture
 def hostile_gangs(torch_python):
-    """Measures all-reduces by ranks that misbehave for some numbers of rows: (rows, outcome, error) of each."""
+    """Measures all-reduces by ranks that misbehave for some numbers of rows: (rows, outcome, error) each."""
 
     def run(case_s: float, *tokens: int) -> list[Any]:
         done = subprocess.run(

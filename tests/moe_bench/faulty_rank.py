@@ -12,7 +12,7 @@ from workers.bench.gemm.child import die_with_parent, own_channel
 
 
 def main():
-    parent, rank, world, device, _ = sys.argv[1:]
+    parent, rank, *_ = sys.argv[1:]
     die_with_parent(int(parent))
     channel = own_channel()
 

@@ -51,8 +51,6 @@ def test_what_cannot_fit_or_has_too_few_gpus_is_refused_unloaded():
 
 
 def test_a_case_that_no_named_backend_takes_is_said():
-    (none,) = measured(AllToAll(8, 8, 2, "bf16"))[:1]
-    assert none.backend == "gloo"
     how = How("cpu", ("gloo",), 10, 1.0)
     results, _ = measure(
         [decode(), AllReduce(8, 8, 2, "bf16")], how, Limits(30), done=lambda *told: None,
