@@ -1,138 +1,256 @@
-"""Routed experts by FlashInfer's `cutlass_fused_moe`, as it chooses by itself and autotuned.
+"""Routed experts by FlashInfer's cutlass_fused_moe, with its default tactics and with tuned ones.
 
-Untuned it takes the first of its tactics, whatever the shape (read in 0.6.18.post1's binding), so both are
-backends of their own. bf16 ran on SM90 with 0.6.18.post1.
+FC1's weights are up above gate, the order of `Weights` (doGatedActivationKernel: linear first, then gate).
+Layouts of scales are those that getQuantParams of the library's binding checks; read in 0.6.3, 0.6.9, 0.6.13
+and 0.6.18.post1.
 """
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
-from workers.bench.experts.activation import ALPHA, LIMIT, SHIFT
+from workers.bench.experts import activation
 from workers.bench.experts.base import Backend, Experts, Layer, Weights
-from workers.bench.operators import no_jit
-from workers.bench.operators.asking import in_its_words, takes
+from workers.bench.experts.quantised import FORMATS, FP8_ACTIVATION_SCALE, Packed, pack
+from workers.bench.operators import formats, no_jit
+from workers.bench.operators.asking import in_its_words, module_of
 from workers.bench.operators.base import UnsupportedError
 
-#: the most tokens that tactics are profiled for; larger calls take those of this many
-TUNED_TOKENS = 8192
-#: of the rows of both products, in bytes (TMA)
-_ALIGNMENT = 16
+#: rows of a swizzled scale come in tiles, and up and gate each begin one
+_SCALE_ROWS = 128
+#: the library's own kernels, by a word of their names
 _PARTS = (
-    ("expandInputRows", "dispatch"),
-    ("ExpertPrefixSum", "dispatch"),
-    ("fusedBuildExpertMaps", "dispatch"),
-    ("buildExpertMaps", "dispatch"),
-    ("computeStrides", "dispatch"),
-    ("doActivation", "activation"),
-    ("doGatedActivation", "activation"),
     ("finalizeMoeRouting", "combine"),
-    ("GroupProblemShape", "product"),
-    ("fused_moe", "product"),
-    ("GemmGrouped", "product"),
-    ("MoeFCGemm", "product"),
+    ("Activation", "activation"),
+    ("expandInputRows", "dispatch"),
+    ("PrefixSum", "dispatch"),
+    ("SortFirstToken", "dispatch"),
+    ("computeStrides", "dispatch"),
+    ("RadixSort", "dispatch"),
+    ("gemm", "product"),
+    ("Gemm", "product"),
 )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operands:
+    """What a format makes of a layer: keyword arguments of every call, and what it makes of its tokens."""
+
+    arguments: dict[str, Any]
+    tokens: Callable[[Any], dict[str, Any]]
+
+
 def backends(torch: Any) -> list[Backend]:
-    if no_jit.flashinfer(torch) is None:
+    library = no_jit.flashinfer(torch, "flashinfer.fused_moe")
+    if not hasattr(library, "cutlass_fused_moe"):
         return []
-    return [FusedMoe(tuned=False), FusedMoe(tuned=True)]
+    return [Cutlass(library, tuned=False), Cutlass(library, tuned=True)]
 
 
-class FusedMoe:
-    """Dispatch, both products, activation and the weighted sum behind one function."""
-
-    def __init__(self, *, tuned: bool) -> None:
+class Cutlass:
+    def __init__(self, library: Any, tuned: bool) -> None:
+        self._library = library
         self._tuned = tuned
-        self.name = f"flashinfer.cutlass_fused_moe{'.autotuned' if tuned else ''}"
+        self.name = "flashinfer.cutlass_fused_moe" + (".autotuned" if tuned else "")
 
     def make(self, torch: Any, layer: Layer, weights: Weights, max_tokens: int) -> Experts:
-        if layer.dtype != "bf16":
-            raise UnsupportedError(f"cutlass_fused_moe is asked for bf16 here, not {layer.dtype}.")
-        for width in (layer.hidden, layer.inter):
-            if width * weights.down.element_size() % _ALIGNMENT:
-                raise UnsupportedError(
-                    f"cutlass_fused_moe wants rows at multiples of {_ALIGNMENT} bytes, and {width} elements"
-                    f" of {layer.dtype} are none."
-                )
-        library = no_jit.flashinfer(torch, "flashinfer.fused_moe")
-        tuner = importlib.import_module("flashinfer.autotuner")
-        if library is None:
-            raise UnsupportedError("FlashInfer's fused_moe is not here, or no GPU is.")
+        major = torch.cuda.get_device_capability()[0]
         with in_its_words():
-            made = _FusedExperts(torch, library.cutlass_fused_moe, layer, weights, max_tokens)
-            if self._tuned:
-                made.tune(tuner)
-            else:
-                # What another backend of this process had tuned would be taken here too.
-                tuner.AutoTuner.get().clear_cache()
-        return made
+            operands = operands_of(torch, self._library, layer, weights, major)
+        tuner = module_of("flashinfer.autotuner")
+        if not self._tuned and tuner is not None:
+            # What a tuned layer of the same shapes found in this process would be taken here too.
+            tuner.AutoTuner.get().clear_cache()
+        return _CutlassExperts(
+            torch, self._library, layer, operands, max_tokens, tuner if self._tuned else None
+        )
 
     def part_of(self, kernel: str) -> str | None:
         return next((part for word, part in _PARTS if word in kernel), None)
 
 
-class _FusedExperts:
-    def __init__(self, torch: Any, function: Any, layer: Layer, weights: Weights, max_tokens: int) -> None:
+class _CutlassExperts:
+    def __init__(
+        self, torch: Any, library: Any, layer: Layer, operands: Operands, max_tokens: int, tuner: Any | None
+    ) -> None:
         self._torch = torch
-        self._layer = layer
-        self._weights = weights
-        self._function = function
-        self._max_tokens = min(max_tokens, TUNED_TOKENS)
-        self._options = arguments(torch, function, layer, weights, self._max_tokens)
+        self._call = library.cutlass_fused_moe
+        self._operands = operands
+        self._common = common(torch, library, layer, operands.arguments["fc2_expert_weights"].device)
+        # Without it every size up to 8192 tokens is tuned.
+        self._common["tune_max_num_tokens"] = max_tokens
+        self._tuner = tuner
 
     def __call__(self, hidden: Any, ids: Any, weights: Any) -> Any:
-        out = self._torch.empty_like(hidden)
-        self._function(
-            hidden, ids, weights, self._weights.up_gate, self._weights.down, hidden.dtype, output=out,
-            **self._options,
-        )  # fmt: skip
-        return out
-
-    def tune(self, tuner: Any) -> None:
-        """Profiles every tactic that the library lists, once a process and shape.
-
-        Raises UnsupportedError where none could be run: the library then keeps its first tactic, and says so
-        in its log alone.
-        """
-        torch, layer = self._torch, self._layer
-        device = self._weights.down.device
-        hidden = torch.randn(self._max_tokens, layer.hidden, device=device, dtype=self._weights.down.dtype)
-        drawn = torch.rand(self._max_tokens, layer.experts, device=device)
-        weights, ids = drawn.topk(layer.top_k, -1)
-        with tuner.autotune(True):
-            self(hidden, ids.int(), weights)
-        torch.cuda.synchronize()
-        if not tuner.AutoTuner.get().profiling_cache:
-            raise UnsupportedError(
-                "FlashInfer's autotuner could run none of the tactics of cutlass_fused_moe, and would have"
-                " kept the first."
+        with self._tuning(), in_its_words():
+            made = self._call(
+                token_selected_experts=ids,
+                token_final_scales=weights,
+                output_dtype=self._torch.bfloat16,
+                **self._operands.tokens(hidden),
+                **self._operands.arguments,
+                **self._common,
             )
+        return made if self._torch.is_tensor(made) else made[0]
+
+    def _tuning(self) -> contextlib.AbstractContextManager[Any]:
+        """Once; the tuner keeps what it found in the process, by shapes."""
+        if self._tuner is None or self._torch.cuda.is_current_stream_capturing():
+            return contextlib.nullcontext()
+        tuner, self._tuner = self._tuner, None
+        context: contextlib.AbstractContextManager[Any] = tuner.autotune(True)
+        return context
 
 
-def arguments(torch: Any, function: Any, layer: Layer, weights: Weights, max_tokens: int) -> dict[str, Any]:
-    """What `cutlass_fused_moe` is told beside activations, routing and weights of a bf16 layer.
-
-    FC1's rows are up, then gate, as in `Weights`. Ids are global; a rank's own experts follow from its place.
-    The library turns Swiglu with alpha, beta and limit into gpt-oss's, each of which is one value an expert.
-    """
-    options: dict[str, Any] = {
-        "quant_scales": None if takes(function, "profile_ids") else [],
-        "fc1_expert_biases": weights.up_gate_bias,
-        "fc2_expert_biases": weights.down_bias,
+def common(torch: Any, library: Any, layer: Layer, device: Any) -> dict[str, Any]:
+    """Arguments that no format changes: parallelism and activation."""
+    kinds = module_of(f"{library.__name__}.core").ActivationType  # type: ignore[union-attr]
+    made = {
         "tp_size": layer.tp,
         "tp_rank": layer.tp_rank,
         "ep_size": layer.ep,
         "ep_rank": layer.ep_rank,
-        "tune_max_num_tokens": max_tokens,
+        "activation_type": kinds.Relu2 if layer.activation == "plain" else kinds.Swiglu,
     }
     if layer.activation == "clamped_swiglu":
-        for name, value in (("alpha", ALPHA), ("beta", SHIFT), ("limit", LIMIT)):
-            options[f"swiglu_{name}"] = torch.full(
-                (layer.local_experts,), value, dtype=torch.float32, device=weights.down.device
-            )
-    elif layer.activation != "swiglu":
-        raise UnsupportedError(f"cutlass_fused_moe is asked for swiglu here, not {layer.activation}.")
-    return options
+        # The library makes SwigluBias of Swiglu where any of these is there.
+        for name, value in (
+            ("swiglu_alpha", activation.ALPHA),
+            ("swiglu_beta", activation.SHIFT),
+            ("swiglu_limit", activation.LIMIT),
+        ):
+            made[name] = torch.full((layer.local_experts,), value, device=device)
+    return made
+
+
+def operands_of(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
+    """The layer in its format, on a GPU of compute capability `major`. UnsupportedError."""
+    make = _MAKERS.get(layer.dtype)
+    if make is None:
+        raise UnsupportedError(f"cutlass_fused_moe is not asked for {layer.dtype} here.")
+    if layer.bias and layer.dtype == "fp8_block":
+        raise UnsupportedError("cutlass_fused_moe adds no biases to products with fp8 block scales.")
+    made = make(torch, library, layer, weights, major)
+    biases = {"fc1_expert_biases": weights.up_gate_bias, "fc2_expert_biases": weights.down_bias}
+    return dataclasses.replace(made, arguments={**made.arguments, **(biases if layer.bias else {})})
+
+
+def _as_given(hidden: Any) -> dict[str, Any]:
+    return {"input": hidden}
+
+
+def _bf16(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
+    return Operands(_weights(weights.up_gate.contiguous(), weights.down.contiguous(), None), _as_given)
+
+
+def _weights(up_gate: Any, down: Any, scales: list[Any] | None) -> dict[str, Any]:
+    return {"fc1_expert_weights": up_gate, "fc2_expert_weights": down, "quant_scales": scales}
+
+
+def _packed(torch: Any, layer: Layer, weights: Weights) -> tuple[Packed, Packed]:
+    form = FORMATS[layer.dtype][0]
+    assert form is not None
+    return pack(torch, weights.up_gate, form), pack(torch, weights.down, form)
+
+
+def _fp8(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
+    """Scales: dequantising FC1's and FC2's sums by expert, quantising FC2's rows, dequantising tokens."""
+    up_gate, down = _packed(torch, layer, weights)
+    step = torch.tensor(FP8_ACTIVATION_SCALE, device=down.codes.device)
+    scales = [up_gate.scale * step, 1 / step, down.scale * step, step]
+    return Operands(
+        _weights(up_gate.codes, down.codes, scales),
+        lambda hidden: {"input": formats.to_e4m3(torch, hidden / step)},
+    )
+
+
+def _fp8_block(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
+    up_gate, down = _packed(torch, layer, weights)
+    made = _weights(up_gate.codes, down.codes, [up_gate.blocks, down.blocks])
+    return Operands({**made, "use_deepseek_fp8_block_scale": True}, _as_given)
+
+
+def _nvfp4(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
+    """Tokens go in as bf16: the library quantises them, at a global scale of 1, where it gathers them."""
+    _needs(major >= 10, "cutlass_fused_moe multiplies nvfp4 from SM100 on.")
+    _whole_tiles(layer)
+    up_gate, down = _packed(torch, layer, weights)
+    one = torch.ones((), device=down.codes.device)
+    scales = [one, _swizzled(torch, up_gate), up_gate.scale, one, _swizzled(torch, down), down.scale]
+    return Operands(_weights(_longs(torch, up_gate), _longs(torch, down), scales), _as_given)
+
+
+def _w4a8(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
+    _needs(major >= 10, "cutlass_fused_moe multiplies MXFP8 by MXFP4 from SM100 on.")
+    _whole_tiles(layer)
+    _needs(
+        layer.hidden % 128 == 0, "cutlass_fused_moe wants a hidden size divisible by 128 for MXFP4 weights."
+    )
+    quantise = getattr(module_of("flashinfer"), "mxfp8_quantize", None)
+    _needs(quantise is not None, "This FlashInfer has no mxfp8_quantize.")
+    up_gate, down = _packed(torch, layer, weights)
+    ones = torch.ones(layer.local_experts, device=down.codes.device)
+    made = _weights(
+        _longs(torch, up_gate),
+        _longs(torch, down),
+        [_swizzled(torch, up_gate), ones, _swizzled(torch, down), ones],
+    )
+
+    def tokens(hidden: Any) -> dict[str, Any]:
+        codes, scales = quantise(hidden, True, formats.BLOCK["mxfp8"])  # type: ignore[misc]
+        return {"input": codes, "input_sf": scales}
+
+    return Operands({**made, "use_mxfp8_act_scaling": True}, tokens)
+
+
+def _w4a16(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
+    _needs(major == 9, "cutlass_fused_moe multiplies bf16 by MXFP4 on SM90 only.")
+    interleave_codes = getattr(library, "interleave_moe_weights_for_sm90_mixed_gemm", None)
+    interleave_scales = getattr(library, "interleave_moe_scales_for_sm90_mixed_gemm", None)
+    if interleave_codes is None or interleave_scales is None:
+        raise UnsupportedError("This FlashInfer has no interleave_moe_weights_for_sm90_mixed_gemm.")
+    for width in (layer.hidden, layer.inter):
+        _needs(
+            width % 128 == 0, f"Interleaved MXFP4 scales come in groups of 128 elements, and {width} is none."
+        )
+    up_gate, down = _packed(torch, layer, weights)
+    scales = [interleave_scales(each.blocks).view(torch.int32) for each in (up_gate, down)]
+    made = _weights(interleave_codes(up_gate.codes, "fp4"), interleave_codes(down.codes, "fp4"), scales)
+    return Operands({**made, "use_w4_group_scaling": True}, _as_given)
+
+
+def _needs(met: bool, words: str) -> None:
+    if not met:
+        raise UnsupportedError(words)
+
+
+def _whole_tiles(layer: Layer) -> None:
+    _needs(
+        layer.inter % _SCALE_ROWS == 0,
+        f"cutlass_fused_moe wants the width of an expert, {layer.inter}, to be divisible by {_SCALE_ROWS} for"
+        " block-scaled 4-bit weights.",
+    )
+
+
+def _swizzled(torch: Any, held: Packed) -> Any:
+    """Block scales of each expert in the tensor cores' layout, [E, ⌈N/128⌉·128, ⌈C/4⌉] int32 of four."""
+    each = [formats.swizzle(torch, scales.view(torch.uint8)) for scales in held.blocks]
+    return torch.stack(each).view(torch.int32)
+
+
+def _longs(torch: Any, held: Packed) -> Any:
+    """Sixteen E2M1 codes an int64, which is how the library knows block-scaled 4-bit weights."""
+    return held.codes.contiguous().view(torch.int64)
+
+
+_MAKERS: dict[str, Callable[[Any, Any, Layer, Weights, int], Operands]] = {
+    "bf16": _bf16,
+    "fp8": _fp8,
+    "fp8_block": _fp8_block,
+    "nvfp4": _nvfp4,
+    "w4a16_mxfp4": _w4a16,
+    "w4a8_mxfp4_mxfp8": _w4a8,
+}
