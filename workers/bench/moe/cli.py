@@ -16,7 +16,7 @@ from workers.bench.cases.base import Case
 from workers.bench.cases.collective import AllReduce, AllToAll
 from workers.bench.cases.model import Decode, Prefill
 from workers.bench.document import BenchError, Document, Measurement, Progress, now
-from workers.bench.gemm.cli import MAX_THREADS, backends_of, stopped_by_sigterm
+from workers.bench.gemm.cli import MAX_THREADS, backends_of, floor_costs, stopped_by_sigterm
 from workers.bench.modules import lock
 from workers.bench.moe import groups
 from workers.bench.suites.models import MODEL_SUITES
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> Document:
         stack=results.stack,
         measurements=tuple(each for case in cases for each in results.of(case)),
         logs=results.logs,
-        costs={"wall_seconds": round(time.monotonic() - began, 3)},
+        costs={**floor_costs(results), "wall_seconds": round(time.monotonic() - began, 3)},
         notes=(*lock.notes(), *notes),
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from workers.bench.document import Target, Timer
 from workers.bench.gemm import cpu, cuda, nvidia
 from workers.bench.memory import available_bytes
+from workers.bench.timers.calibrate import floor_in_graph
 
 #: between two readings: a poll takes the driver some hundreds of microseconds
 POLL_EVERY_S = 0.05
@@ -36,6 +37,7 @@ class Device(Protocol):
     def begin_peak(self) -> None: ...
     def peak_bytes(self) -> int: ...
     def source(self) -> nvidia.Source: ...
+    def launch_floor(self) -> float | None: ...
 
 
 class Gpu:
@@ -82,6 +84,10 @@ class Gpu:
     def source(self) -> nvidia.Source:
         return self._source
 
+    def launch_floor(self) -> float | None:
+        """Seconds of an empty kernel among others of a graph."""
+        return floor_in_graph(self._torch)
+
 
 class Cores:
     """The cores of the host, shared by the `world` ranks of a gang."""
@@ -124,6 +130,9 @@ class Cores:
 
     def source(self) -> nvidia.Source:
         return nvidia.Nothing()
+
+    def launch_floor(self) -> float | None:
+        return None
 
 
 def open_device(torch: Any, name: str, rank: int, world: int, threads: int | None) -> Device:

@@ -18,6 +18,7 @@ from workers.bench.gemm.untimed import without_time
 from workers.bench.moe import capacity, fit, told
 from workers.bench.moe.collectives import backends as collective_backends
 from workers.bench.moe.gang import MODULE, Gang, LostError
+from workers.bench.timers.calibrate import Calibration
 
 #: for importing torch and initialising a device from a cold disk; for ranks to find one another
 START_TIMEOUT_S = 300.0
@@ -206,7 +207,10 @@ class _Run:
         )[0]
         at[:] = cases[:1]
         question: dict[str, Any] = {"case": as_row(cases[0]), "backend": group.backend, "room": room}
-        self._results.stack.update(gang.ask({"load": question}, self._limits.load_s)[0]["stack"])
+        loaded = gang.ask({"load": question}, self._limits.load_s)[0]
+        self._results.stack.update(loaded["stack"])
+        if loaded["floor"] is not None:
+            self._results.calibration = Calibration({"cuda_graph": loaded["floor"]}, {})
         pending: dict[Decode | Prefill, Measurement] = {}
         try:
             for case in cases:

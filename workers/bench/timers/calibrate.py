@@ -49,6 +49,15 @@ def empty(torch: Any) -> Load:
     return Load([lambda: (tiny.fill_(1.0),)])
 
 
+def floor_in_graph(torch: Any) -> float | None:
+    """Seconds that an empty kernel takes among others of a graph; None where none can be captured."""
+    load = empty(torch)
+    with contextlib.suppress(CannotTimeError):
+        timer = Graph(torch, load, pace(torch, load), 0.0)
+        return statistics.median(each for _ in range(_BATCHES) for each in timer.samples(_nothing))
+    return None
+
+
 def _scaling(torch: Any) -> Load:
     """A plain kernel of some microseconds; empty ones overlap with one another."""
     w = torch.ones(7168, dtype=torch.bfloat16, device="cuda")
