@@ -91,9 +91,11 @@ def _rows(
 
 
 def _facts(item: schema.Measurement) -> Jsonb | None:
-    """What only whole models or servers have, as the document writes it."""
+    """What only whole models, servers or layers with experts have, as the document writes it."""
     told = item.step or item.serving
-    return None if told is None else Jsonb(told.model_dump(mode="json"))
+    if told is not None:
+        return Jsonb(told.model_dump(mode="json"))
+    return Jsonb({"routing": list(item.routing)}) if item.routing else None
 
 
 def store(row: Document, opened: Incoming, target: Target) -> int:

@@ -307,6 +307,7 @@ class Measurement(Strict):
     kernel: Annotated[str, StringConstraints(max_length=300)] | None = None
     flops: Number | None = None
     bytes: Number | None = None
+    routing: Annotated[tuple[Count, ...], Field(max_length=65_536)] = ()
     correctness: Correctness | None = None
     readings: Readings | None = None
     step: Step | None = None

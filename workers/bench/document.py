@@ -306,6 +306,8 @@ class Measurement:
     kernel: str | None = None
     flops: float | None = None
     bytes: float | None = None
+    #: of kinds moe and moe_layer: rows that each expert of the layer got, of all ranks
+    routing: tuple[int, ...] = ()
     correctness: Correctness | None = None
     readings: Readings | None = None
     #: of kinds decode and prefill

@@ -14,7 +14,7 @@ from workers.bench.cases.collective import AllReduce, AllToAll
 from workers.bench.cases.gemm import Gemm, GroupedGemm
 from workers.bench.cases.model import Decode, Prefill
 from workers.bench.cases.modules import JitModule
-from workers.bench.cases.moe import Moe
+from workers.bench.cases.moe import Moe, MoeLayer
 from workers.bench.cases.serving import Serving
 from workers.bench.cases.step import (
     DecodeAttention,
@@ -31,7 +31,7 @@ KINDS: dict[str, Any] = {
     kind.kind: kind
     for kind in (
         Gemm, GroupedGemm, DecodeAttention, PrefillAttention, RmsNorm, SiluAndMul, Quantize, Rope, Sampling,
-        Copy, EmptyKernel, Moe, JitModule, Decode, Prefill, AllReduce, AllToAll, Serving,
+        Copy, EmptyKernel, Moe, MoeLayer, JitModule, Decode, Prefill, AllReduce, AllToAll, Serving,
     )
 }  # fmt: skip
 MAX_CASES = 10_000

@@ -79,7 +79,9 @@ class _CutlassExperts:
         self._torch = torch
         self._call = library.cutlass_fused_moe
         self._operands = operands
-        self._common = common(torch, library, layer, operands.arguments["fc2_expert_weights"].device)
+        kinds = module_of(f"{library.__name__}.core").ActivationType  # type: ignore[union-attr]
+        device = operands.arguments["fc2_expert_weights"].device
+        self._common = common(torch, layer, kinds, device)
         # Without it every size up to 8192 tokens is tuned.
         self._common["tune_max_num_tokens"] = max_tokens
         self._tuner = tuner
@@ -105,9 +107,8 @@ class _CutlassExperts:
         return context
 
 
-def common(torch: Any, library: Any, layer: Layer, device: Any) -> dict[str, Any]:
-    """Arguments that no format changes: parallelism and activation."""
-    kinds = module_of(f"{library.__name__}.core").ActivationType  # type: ignore[union-attr]
+def common(torch: Any, layer: Layer, kinds: Any, device: Any) -> dict[str, Any]:
+    """Arguments that no format changes: parallelism and activation, of the library's `kinds`."""
     made = {
         "tp_size": layer.tp,
         "tp_rank": layer.tp_rank,

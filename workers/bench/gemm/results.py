@@ -66,5 +66,5 @@ def rebuild(told: dict[str, Any]) -> Measurement:
     if told["readings"] is not None:
         reasons = tuple(told["readings"].pop("throttle_reasons"))
         told["readings"] = Readings(**told["readings"], throttle_reasons=reasons)
-    lists = ("samples", "flags", "process_medians", "process_host_medians")
+    lists = ("samples", "flags", "process_medians", "process_host_medians", "routing")
     return Measurement(**{**told, **{name: tuple(told[name]) for name in lists}})

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from workers.bench.cases.base import Case
 from workers.bench.cases.ceiling import Copy
 from workers.bench.cases.gemm import Gemm, GroupedGemm
+from workers.bench.cases.moe import Moe, MoeLayer
 from workers.bench.document import L2Policy
 from workers.bench.operators.base import Operator, Ready
 from workers.bench.roofline import BYTES_PER_ELEMENT
@@ -47,6 +48,8 @@ def need_bytes(case: Case) -> float:
     if isinstance(case, GroupedGemm):  # weights lie there whether rows reach them or not
         weights = case.groups * case.n * case.k * BYTES_PER_ELEMENT[case.dtype]
         return max(held, weights) + _DRAWING_BYTES * max(case.m, case.n) * case.k
+    if isinstance(case, Moe | MoeLayer):  # so do those of experts that no token reaches
+        return max(held, case.held_bytes)
     return held if isinstance(case, Copy) else 2 * held
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from workers.bench.cases.base import Case
+from workers.bench.cases.base import Case, Work
 from workers.bench.document import Correctness
 
 
@@ -21,12 +21,15 @@ class Ready:
     `call` launches the whole case on the current stream, waits for nothing, and returns the tensors that it
     wrote, whether they were handed to it or made by it. It can be captured in a CUDA graph. `check` compares
     tensors that a call returned with a reference in higher precision, of the same (quantised) inputs.
-    `inputs` says how they were drawn.
+    `inputs` says how they were drawn. Where they decide how much work there is, `work` is what this set asks
+    for, in place of the case's own, and `routing` the rows that each expert gets.
     """
 
     call: Callable[[], tuple[Any, ...]]
     check: Callable[[tuple[Any, ...]], Correctness]
     inputs: str
+    work: Work | None = None
+    routing: tuple[int, ...] = ()
 
 
 class Operator(Protocol):

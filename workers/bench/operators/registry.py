@@ -21,6 +21,8 @@ MODULES = {
     "quantize": _STEP,
     "rope": _STEP,
     "sampling": _STEP,
+    "moe": ("moe",),
+    "moe_layer": ("moe",),
     "copy": ("ceilings",),
     "empty_kernel": ("ceilings",),
 }

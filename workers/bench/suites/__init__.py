@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workers.bench.cases.base import Case
-from workers.bench.suites import core, step
+from workers.bench.suites import core, moe, step
 from workers.bench.suites.gemms import decode, of_model, prefill, squares, sweep
 
 #: name → (one line for people, cases)
@@ -32,6 +32,10 @@ _KNOWN: dict[str, tuple[str, list[Case]]] = {
     ),
     "squares": ("Square products of every format, for the peaks", squares()),
     "step": ("Kernels of a decode step beside the products, and prefill attention", step.step()),
+    "moe-core": ("Layers with experts of two models in bf16: a short visit to an H200", moe.core()),
+    "moe-decode": ("Every model's layer with experts in bf16, 1 to 256 tokens, and its slices", moe.decode()),
+    "moe-prefill": ("The same, 512 to 16384 tokens", moe.prefill()),
+    "moe-formats": ("Routed experts alone, in every format that a backend here multiplies", moe.formats()),
     "ceilings": ("Copy bandwidth, the best bf16 and fp8 product, empty kernels", step.ceilings()),
 }  # fmt: skip
 
