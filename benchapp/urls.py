@@ -8,6 +8,7 @@ urlpatterns = [
     path("", include("benchapp.people.urls")),
     path("tiles/", include("benchapp.tiles.urls")),
     path("", include("benchapp.trends.urls")),
+    path("", include("benchapp.moe.urls")),
     path("runs/", include("benchapp.runs.urls")),
     path("", include("benchapp.fleet.urls")),
 ]

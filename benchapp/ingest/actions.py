@@ -102,6 +102,7 @@ def _accept(document_id: int, opened: Incoming) -> Document:
         "started_at": document.started_at.isoformat(),
         "finished_at": document.finished_at.isoformat(),
         "costs": dict(document.costs),
+        "properties": dict(document.target.properties),  # of the target then; it keeps only the newest
         "measurements": measurements.store(row, opened, target),
         "findings": findings.store(row, document),
         **opened.facts(),

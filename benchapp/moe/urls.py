@@ -1,0 +1,9 @@
+from django.urls import path
+
+from benchapp.moe import collectives_views, serving_views
+
+app_name = "moe"
+urlpatterns = [
+    path("moe/serving/", serving_views.serving, name="serving"),
+    path("moe/collectives/", collectives_views.collectives, name="collectives"),
+]
