@@ -7,9 +7,15 @@ from collections.abc import Mapping
 
 from benchapp.catalog.models import Target
 from benchapp.ingest import schema
-from workers.bench import hardware, roofline
+from benchapp.runs.steps import COLLECTIVES, SERVING, STEPS
+from workers.bench import hardware, model_work, roofline
 from workers.bench.cases.base import Value, Work
-from workers.bench.cases.parse import work_of
+from workers.bench.cases.model import Decode, Prefill
+from workers.bench.cases.parse import from_params, work_of
+from workers.bench.document import BenchError
+
+#: Kinds without a bound: an exchange waits for links and other GPUs, and what a server does is not known.
+UNBOUND = (*COLLECTIVES, SERVING)
 
 #: (name, type, value) of each parameter: as keys, True and 1 are equal
 _Key = tuple[tuple[str, type, Value], ...]
@@ -30,7 +36,8 @@ def hard_bound(item: schema.Measurement, target: Target) -> float | None:
     model = hardware.lookup(target.model)
     if model is None:
         return None
-    work, l2_bytes = _work_of(item.kind, item.params), target.properties.get("l2_bytes") or model.l2_bytes
+    work = _work_seen(item)
+    l2_bytes = target.properties.get("l2_bytes") or model.l2_bytes
     if work is None or l2_bytes is None:
         return None
     return roofline.hard_bound(
@@ -41,6 +48,27 @@ def hard_bound(item: schema.Measurement, target: Target) -> float | None:
         bandwidth=model.bandwidth,
         l2_bytes=l2_bytes,
         l2_policy=item.l2_policy,
+    )
+
+
+def _work_seen(item: schema.Measurement) -> Work | None:
+    """Of a model's step, that of the experts really hit, in the middle of its window: a routing that hits few
+    experts reads few weights."""
+    if item.kind in UNBOUND:
+        return None
+    if item.kind not in STEPS:
+        return _work_of(item.kind, item.params)
+    if item.step is None or item.step.experts_hit is None:
+        return None
+    try:
+        case = from_params(item.kind, item.params, item.kind)
+    except BenchError:
+        return None
+    if not isinstance(case, Decode | Prefill):
+        return None
+    grown = item.step.steps // 2 if isinstance(case, Decode) else 0
+    return model_work.step_work(
+        case.layout, case.phase, case.batch, case.context + grown, item.step.experts_hit
     )
 
 

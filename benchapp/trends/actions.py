@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 
 from benchapp.catalog.digests import case_sweep
+from benchapp.trends.models import ELSEWHERE
 
 #: (kind, parameters, backend, when) of one measurement of time
 Timed = tuple[str, dict[str, Any], str, dt.datetime]
@@ -19,10 +20,13 @@ def note(target_id: int, timed: Iterable[Timed]) -> int:
     """Offer what one document timed; returns how many combinations it holds.
 
     One statement a document. `cases` only grows: a run of one case alone hides no sweep.
+    Kinds that are ELSEWHERE are not offered.
     """
     cases: dict[tuple[str, str, str, str], set[int | str]] = defaultdict(set)
     newest: dict[tuple[str, str, str, str], dt.datetime] = {}
     for kind, params, backend, at in timed:
+        if kind in ELSEWHERE:
+            continue
         shape, dtype, size = case_sweep(kind, params)
         key = (kind, shape, dtype, backend)
         cases[key].add(str(params) if size is None else size)

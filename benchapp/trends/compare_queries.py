@@ -19,6 +19,7 @@ from benchapp.runs.models import Document
 from benchapp.runs.ranking import may_rank
 from benchapp.trends.compare_sides import Held, Side, stacks_of
 from benchapp.trends.compare_stats import Ratio
+from benchapp.trends.models import ELSEWHERE
 from benchapp.trends.points import TIMERS, kind_name
 from benchapp.trends.queries import source_of
 from benchapp.trends.utilisation import counted, value
@@ -156,7 +157,7 @@ def offers() -> dict[str, list[str]]:
     """What the filters can ask for: kinds and formats that were ever measured; shapes (those with most cases
     first) and backends among the pairs."""
     asked = {
-        "kind": "SELECT kind FROM catalog_case GROUP BY 1 ORDER BY 1",
+        "kind": "SELECT kind FROM catalog_case WHERE kind <> ALL(%(elsewhere)s) GROUP BY 1 ORDER BY 1",
         "dtype": "SELECT dtype FROM catalog_case WHERE dtype <> '' GROUP BY 1 ORDER BY 1",
         "shape": "SELECT shape FROM compare_pair WHERE shape <> '' GROUP BY 1 "
         "ORDER BY count(*) DESC, 1 LIMIT 200",
@@ -166,7 +167,7 @@ def offers() -> dict[str, list[str]]:
     found = {}
     with connection.cursor() as cursor:
         for name, query in asked.items():
-            cursor.execute(query)
+            cursor.execute(query, {"elsewhere": list(ELSEWHERE)})
             found[name] = [row[0] for row in cursor.fetchall() if row[0]]
     return found
 

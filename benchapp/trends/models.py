@@ -5,6 +5,10 @@ from __future__ import annotations
 from django.db import models
 
 from benchapp.catalog.models import Target
+from benchapp.runs.steps import COLLECTIVES, SERVING, STEPS
+
+#: Kinds of case that have pages of their own: whole models, servers under load and collectives.
+ELSEWHERE = (*STEPS, SERVING, *COLLECTIVES)
 
 
 class Offer(models.Model):

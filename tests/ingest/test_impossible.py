@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchapp.catalog.models import Target
 from benchapp.ingest import schema
 from benchapp.ingest.impossible import hard_bound, is_impossible
-from workers.bench import hardware
+from workers.bench import hardware, model_work
 from workers.bench.cases.parse import from_text
 
 H200 = Target(kind="gpu", arch="sm90", model="NVIDIA H200")
@@ -115,3 +115,47 @@ def test_a_larger_l2_never_makes_a_time_impossible(text: str, median: float, pol
     assert hard_bound(item, larger) <= max(
         work.bytes / MODEL.bandwidth, work.flops / (MODEL.highest_peak(work.rate) or float("inf"))
     )
+
+
+DECODE = "decode:model=Qwen3-30B-A3B,batch=64,context=1024,layers=48,tp=1,ep=1,dtype=bf16"
+PREFILL = "prefill:model=Qwen3-30B-A3B,batch=1,context=1024,layers=48,tp=1,ep=1,dtype=bf16"
+
+
+def step(hit: float | None) -> schema.Step:
+    return schema.Step(
+        tokens=6400, steps=100, window_s=1.8, gpus=1, layers=48, layers_total=48, weight_bytes=1, kv_bytes=1,
+        peak_memory_bytes=1, experts_hit=hit,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [DECODE, PREFILL])
+def test_a_steps_bound_is_that_of_the_experts_it_hit(text: str):
+    few, all_of_them = (timed(text, 1.0, "warm", step=step(hit)) for hit in (8, 126))
+    low, high = hard_bound(few, H200), hard_bound(all_of_them, H200)
+    assert low is not None and high is not None
+    time = (low + high) / 2
+    assert is_impossible(timed(text, time, "warm", step=step(126)), H200)
+    assert not is_impossible(timed(text, time, "warm", step=step(8)), H200)  # an honest one with few experts
+    assert not is_impossible(timed(text, low * 0.96, "warm", step=step(8)), H200)
+    assert is_impossible(timed(text, low * 0.94, "warm", step=step(8)), H200)
+    assert hard_bound(timed(text, 1.0, "warm", step=step(None)), H200) is None
+
+
+def test_a_decode_reads_the_cache_of_the_middle_of_its_window():
+    assert MODEL is not None
+    layout = from_text(DECODE).layout  # type: ignore[attr-defined]
+    work = model_work.step_work(layout, "decode", 64, 1024 + 50, 126)
+    bound = hard_bound(timed(DECODE, 1.0, "flushed", step=step(126)), H200)
+    assert bound == pytest.approx(work.read_bytes / MODEL.bandwidth)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "all_reduce:tokens=64,hidden=7168,ranks=8,dtype=bf16",
+        "all_to_all:tokens=64,hidden=7168,ranks=8,dtype=bf16",
+        "serving:model=m,concurrency=8,input=128,output=128,requests=64",
+    ],
+)
+def test_an_exchange_and_a_server_have_no_bound(text: str):
+    assert not is_impossible(timed(text, 1e-12, "flushed"), H200)
