@@ -15,8 +15,9 @@ from benchapp.people.models import Role
 from benchapp.people.permissions import acting, may, needs
 from benchapp.runs import actions, again, queries, queues
 from benchapp.runs.forms import InvalidForm, RunFilters
-from benchapp.runs.models import Document, Job, Run, State
+from benchapp.runs.models import Document, Job, Measurement, Run, State
 from benchapp.runs.states import ACTIVE, FINAL
+from benchapp.runs.step_words import Told, told
 
 
 @require_safe
@@ -103,7 +104,7 @@ def _detail(
         "documents": documents,
         "accepted": accepted,
         "results": results,
-        "rated": [(row, queries.rate(row), queries.traffic(row)) for row in results.rows],
+        "rated": [_rated(row) for row in results.rows],
         "command": queries.repeat_command(accepted),
         "again": again.of_run(run),
         "asked_of": queues.describe(run.queue),
@@ -113,6 +114,13 @@ def _detail(
         **_job(request, run.job),
     }
     return render(request, "runs/detail.html", context, status=status)
+
+
+def _rated(row: Measurement) -> tuple[Measurement, float | None, float | None, Told | None]:
+    """(measurement, FLOP/s, GB/s, what is said of it instead of both)."""
+    case = row.series.case
+    said = told(case.kind, case.params, row.facts, row.median)
+    return row, None if said else queries.rate(row), None if said else queries.traffic(row), said
 
 
 @require_safe

@@ -13,23 +13,27 @@ from django.utils.dateparse import parse_datetime
 from benchapp.alerts.models import Event
 from benchapp.catalog.models import Target
 from benchapp.catalog.versions import is_candidate, version_order
+from benchapp.runs import steps
 from benchapp.runs.models import Document, Latest, Measurement, Run, State
 from benchapp.runs.queries import active_runs, etag, fastest, rate
-from benchapp.runs.ranking import RANKED_OUTCOMES
+from benchapp.runs.ranking import RANKED_OUTCOMES, ranked
 from benchapp.runs.states import ACTIVE, FINAL
 from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING
 from benchapp.tiles.models import Evidence, Verdict
 from benchapp.tiles.queries import FIRST_ARCH, FIRST_INPUTS
 from benchapp.trends import places, utilisation
+from workers.bench.document import Step
 
 #: Older failures are history, to be found on the runs page.
 LOOK_BACK = dt.timedelta(days=7)
 LOOKS_SHOWN = 20
 ACTIVE_SHOWN = 8
 NEWEST_SHOWN = 8
+#: Models on the overview, and steps looked through for them in one document.
+MODELS_SHOWN, MODEL_ROWS = 8, 1000
 #: Kinds of runs that leave a document.
-MEASURING = (Run.Kind.TILES, Run.Kind.GEMM)
+MEASURING = (Run.Kind.TILES, Run.Kind.GEMM, Run.Kind.MOE, Run.Kind.SERVING)
 #: Of a stack, what names it shortest.
 MAIN_COMPONENTS = ("flashinfer", "torch")
 #: Events that a failed run or a rejected document speaks for itself.
@@ -210,6 +214,67 @@ def fastest_gemm() -> list[Fastest]:
     return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ModelRate:
+    """The newest decode of a whole model: the highest tok/s of its newest document."""
+
+    document: Document
+    model: str
+    #: of the target, told apart from others of its model
+    name: str
+    step: Step
+    batch: int
+    context: int
+    version: str
+    backend: str
+
+    @property
+    def rate(self) -> float:
+        return steps.rate(self.step)
+
+    @property
+    def layers(self) -> str:
+        return steps.layers_words(self.step)
+
+    @property
+    def window(self) -> str:
+        return steps.window_words("decode", self.step)
+
+
+def newest_models() -> list[ModelRate]:
+    """Each model's decode in the newest document that has one: measured here before recorded elsewhere."""
+    newest = [each for each in newest_documents(kind="moe") if each.origin != Document.Origin.IMPORT]
+    newest.sort(key=lambda d: (d.origin != Document.Origin.RECORDED, d.received_at), reverse=True)
+    named = places.names([each.target for each in newest if each.target is not None])
+    found: dict[str, ModelRate] = {}
+    for document in newest:
+        rows = Measurement.objects.filter(ranked(), document=document, series__case__kind="decode")
+        here: dict[str, ModelRate] = {}
+        for row in rows.select_related("series__case")[:MODEL_ROWS]:
+            step, params = steps.step_of(row.facts), row.series.case.params
+            if step is None:
+                continue
+            one = ModelRate(
+                document, params["model"], named[document.target_id or 0], step, params["batch"],
+                params["context"], _main_version(document), row.series.backend,
+            )  # fmt: skip
+            best = here.get(one.model)
+            if best is None or _standing(one) > _standing(best):
+                here[one.model] = one
+        found = here | found
+    return sorted(found.values(), key=lambda one: one.model)[:MODELS_SHOWN]
+
+
+def _standing(one: ModelRate) -> tuple[bool, float]:
+    """Whole models before slices."""
+    return not steps.is_slice(one.step), one.rate
+
+
+def _main_version(document: Document) -> str:
+    components = document.stack.components if document.stack else {}
+    return next((f"{name} {components[name]}" for name in MAIN_COMPONENTS if name in components), "")
+
+
 def _share_of_roofline(measurement: Measurement) -> float | None:
     case = measurement.series.case
     work = utilisation.counted(case.kind, case.params, measurement.flops, measurement.bytes)
@@ -227,7 +292,7 @@ def newest_documents(kind: str | None = None) -> list[Document]:
         documents.order_by("target", "kind", "-received_at")
         .distinct("target", "kind")
         .defer("body")
-        .select_related("target__host")
+        .select_related("target__host", "stack")
     )
 
 
@@ -294,9 +359,8 @@ def title_of(document: Document) -> str:
     if document.run is not None:
         return document.run.job.title
     kind = dict(Run.Kind.choices).get(document.kind, document.kind)
-    components = document.stack.components if document.stack else {}
-    main = next((name for name in MAIN_COMPONENTS if name in components), "")
-    return f"{kind[:1].upper()}{kind[1:]}" + (f", {main} {components[main]}" if main else "")
+    main = _main_version(document)
+    return f"{kind[:1].upper()}{kind[1:]}" + (f", {main}" if main else "")
 
 
 def newest_results() -> list[Document]:

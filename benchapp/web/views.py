@@ -43,6 +43,7 @@ def _findings(motion: queries.Motion) -> dict[str, Any]:
         "newest": queries.taken_at(here[0]) if here else None,
         "fit": queries.newest_fit(),
         "fastest": queries.fastest_gemm(),
+        "models": queries.newest_models(),
         "series": queries.series_health(),
         "coverage": queries.coverage(),
         "kinds": [kind.label for kind in queries.MEASURING],

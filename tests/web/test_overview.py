@@ -203,9 +203,9 @@ def test_coverage_has_a_row_a_target_and_a_column_a_kind():
     store(survey("0.6.3", "4.2.1", findings_of(IN_0_6_3)))
     rows = [(str(c.target), c.recorded, [at is not None for at in c.ages]) for c in queries.coverage()]
     assert rows == [
-        ("SM120", False, [True, False]),
-        ("Test CPU", False, [False, True]),
-        ("NVIDIA H200", True, [False, True]),
+        ("SM120", False, [True, False, False, False]),
+        ("Test CPU", False, [False, True, False, False]),
+        ("NVIDIA H200", True, [False, True, False, False]),
     ]
 
 
