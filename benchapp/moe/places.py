@@ -27,9 +27,11 @@ def names(targets: Collection[Target]) -> dict[int, str]:
 
 
 def places(ids: Iterable[int], targets: Mapping[int, Target], named: Mapping[int, str]) -> dict[str, str]:
-    """What can be chosen, by its value in an address: GPUs first, any of a model before each of them."""
+    """What can be chosen, by its value in an address: GPUs first, any of a model before each."""
     of_model: dict[str, list[Target]] = defaultdict(list)
-    listed = sorted({targets[pk] for pk in ids if pk in targets}, key=lambda t: (t.kind != "gpu", str(t), t.pk))
+    listed = sorted(
+        {targets[pk] for pk in ids if pk in targets}, key=lambda t: (t.kind != "gpu", str(t), t.pk)
+    )
     for target in listed:
         of_model[str(target)].append(target)
     found = {}

@@ -30,7 +30,7 @@ def version_of(stack: Mapping[str, Any]) -> str:
 
 
 def layout_words(tp: int, ep: int) -> str:
-    """"1 GPU", "TP 2", "TP 2 × EP 4"."""
+    """ "1 GPU", "TP 2", "TP 2 × EP 4"."""
     said = [f"{name}\u00a0{size}" for name, size in (("TP", tp), ("EP", ep)) if size > 1]
     return " × ".join(said) or "1\u00a0GPU"
 
@@ -142,7 +142,9 @@ class Point:
     def share_with_launches(self) -> float | None:
         """The same where every kernel of the step also costs an empty kernel's time."""
         launches = self.launches_s
-        return None if self.roofline_s is None or launches is None else self._share(self.roofline_s + launches)
+        return (
+            None if self.roofline_s is None or launches is None else self._share(self.roofline_s + launches)
+        )
 
     @property
     def launches_s(self) -> float | None:

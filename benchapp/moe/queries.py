@@ -121,7 +121,7 @@ def read(
 
 
 def _newest(series: Collection[int]) -> tuple[list[dict[str, Any]], bool]:
-    """Light rows: the newest of each series and stack, of runs marked invalid only where there is no other."""
+    """Light rows: the newest of each series and stack, of invalid runs only where there is no other."""
     if not series:
         return [], False
     marked = Choice(When(run__invalid_reason__gt="", then=1), default=0)
@@ -234,7 +234,7 @@ def _order(point: Point) -> tuple[Any, ...]:
 
 
 def mark_of(row: Mapping[str, Any], invalid: str) -> str:
-    """"" where a measurement may rank as a speed, else how it is marked."""
+    """ "" where a measurement may rank as a speed, else how it is marked."""
     if may_rank(row["outcome"], row["flags"], invalid) and row["median"] is not None:
         return ""
     return MARKS.get(row["outcome"], "invalid" if row["outcome"] in ("ok", "unverified") else "failed")

@@ -1,0 +1,148 @@
+"""Tokens a second of whole models: versions against batches, what a step is spent on, GPUs and users."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from benchapp.moe import queries, step_charts, step_words
+from benchapp.moe.change import Change, change
+from benchapp.moe.forms import MoeForm
+from benchapp.moe.points import Point
+from benchapp.runs.models import Document
+from benchapp.runs.steps import PARTS, part_name
+from workers.bench.models import projections
+
+#: Versions beside each other on a page.
+VERSIONS = 4
+Pairs = Mapping[int, tuple[Point, Change | None]]
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    held, unknown = queries.held()
+    targets = queries.targets(each.target for each in held)
+    form = MoeForm.read(request.GET, held=held, targets=targets)
+    if not form.chosen:
+        return render(request, "moe/index.html", {"form": form})
+    reading = queries.read(form.over_gpus, targets, form.named, versions=VERSIONS)
+    cases = {each.case for each in form.chosen}
+    points = [point for point in reading.points if point.case in cases]
+    pairs = _pairs(points)
+    groups = [
+        _group(name, those, over, form.batch, reading.versions, pairs)
+        for name in ("whole", "slice")
+        if (those := [point for point in points if _is_slice(point) == (name == "slice")])
+        for over in [[point for point in reading.points if _is_slice(point) == (name == "slice")]]
+    ]
+    case = form.chosen[0].case
+    origins = {point.origin for point in points}
+    context: dict[str, Any] = {
+        "form": form,
+        "case": case,
+        "is_tiny": case.model.startswith("tiny-"),
+        "groups": groups,
+        "headline": groups[0]["headline"] if groups else "",
+        "recorded": Document.Origin.RECORDED in origins,
+        "imported": Document.Origin.IMPORT in origins,
+        "measured": max((point.measured_at for point in points), default=None),
+        "limits": sorted({str(point.limit) for point in points if point.limit}),
+        "older": reading.older,
+        "capped": len(reading.points) if reading.capped else None,
+        "unknown": unknown,
+        "operators": _operators(form),
+        "legend": [(part, part_name(part)) for part in PARTS],
+    }
+    return render(request, "moe/index.html", context)
+
+
+def _is_slice(point: Point) -> bool:
+    return point.case.layers != point.case.layout.model.layers
+
+
+def _pairs(points: Sequence[Point]) -> Pairs:
+    """Of each measurement what its line held in the version before, and the change; points newest first."""
+    lines: dict[queries.Key, list[Point]] = defaultdict(list)
+    for point in points:
+        lines[point.case, point.backend, point.configuration].append(point)
+    kept = queries.samples(points)
+    return {
+        after.measurement: (before, change(before, after, kept))
+        for line in lines.values()
+        for after, before in itertools.pairwise(line)
+    }
+
+
+def _group(
+    name: str, points: list[Point], over: list[Point], batch: int, versions: Sequence[str], pairs: Pairs
+) -> dict[str, Any]:
+    """All that is shown of whole models, or of slices."""
+    at = [point for point in points if point.case.batch == batch]
+    longest = max(
+        (sum(point.step.parts.values()) for point in at if point.step and point.step.parts), default=0.0
+    )
+    gang = [point for point in over if point.case.batch == batch]
+    scaled = step_charts.efficiency(gang) if len({point.gpus for point in gang}) > 1 else []
+    return {
+        "name": name,
+        "sliced": next((point.sliced for point in points if point.sliced), ""),
+        "headline": step_words.headline(points, batch, versions, pairs),
+        "rows": [_row(point, pairs) for point in points],
+        "rate": step_charts.batch_chart(points, "Throughput", "tok/s", lambda point: point.rate),
+        "tpot": step_charts.batch_chart(
+            points, "TPOT", "ms", lambda point: point.tpot * 1e3 if point.tpot else None
+        ),
+        "gpus": step_charts.gpu_chart(gang),
+        "scaled": [(point, step_words.rate_words(point.rate), share) for point, share in scaled],
+        "users": step_charts.users_chart(points),
+        "not_drawn": list(step_charts.lines(points))[step_charts.MAX_LINES :],
+        "bars": [
+            (point, step_words.bars(point, longest), step_words.shares(point), step_words.traced(point))
+            for point in at
+            if point.ranked
+        ],
+        "moved": [
+            (point, said)
+            for point in at
+            if point.measurement in pairs
+            and (said := step_words.moved_words(pairs[point.measurement][0], point))
+        ],
+        "left_out": list(
+            dict.fromkeys(said for point in points if point.step for said in point.step.left_out)
+        ),
+    }
+
+
+def _row(point: Point, pairs: Pairs) -> dict[str, Any]:
+    _, changed = pairs.get(point.measurement, (None, None))
+    return {
+        "point": point,
+        "rate": step_words.rate_words(point.rate),
+        "per_gpu": step_words.rate_words(point.per_gpu),
+        "per_watt": step_words.rate_words(point.per_watt),
+        "per_user": step_words.rate_words(point.per_user),
+        "change": changed,
+        "change_words": step_words.change_words(changed) if changed else "",
+    }
+
+
+def _operators(form: MoeForm) -> list[tuple[str, str]]:
+    """(what, address) of this model's products alone, in the trends."""
+    case = form.chosen[0].case
+    model = case.layout.model
+    trends = reverse("trends:index")
+    return [
+        (
+            f"{each.name} {each.n:,} × {each.k:,}",
+            f"{trends}?{urlencode({'kind': 'gemm', 'shape': f'{each.n}x{each.k}'})}",
+        )
+        for each in projections(model, case.tp)
+    ]
