@@ -1,4 +1,4 @@
-"""Which JIT modules the bench's operators need: our name → the library's function that describes it.
+"""Which JIT modules operators, experts and decoder need: our name → the library's function describing it.
 
 Read in the sources of 0.5.3, 0.6.3, 0.6.9, 0.6.13 and 0.6.18.post1. A release that lacks a function does
 not have the module; the function itself may decline an architecture.
@@ -20,20 +20,45 @@ FP8 = ("sm89", *HOPPER, *BLACKWELL, *GEFORCE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """An argument that the library holds: what the mapping `name` of the module `place` has by `key`."""
+
+    place: str
+    name: str
+    key: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Module:
     """`functions` of the Python module `place`: the first that a release has is asked. `arches` need it;
-    empty: all. `arguments` of the word "bf16" or "int32" are the dtypes of torch."""
+    empty: all. `arguments` of the word "bf16" or "int32" are the dtypes of torch. What is `slow` takes hours
+    to build, or asks the network what there is, and is built only where it is named."""
 
     name: str
     place: str
     functions: tuple[str, ...]
     arches: tuple[str, ...] = ()
     arguments: tuple[Any, ...] = ()
+    slow: bool = False
 
 
 _ATTENTION = ("bf16", "bf16", "bf16", "int32", 128, 128, 0, False, False)
 _GEMM, _FP4 = "flashinfer.jit.gemm.core", "flashinfer.jit.fp4_quantization"
 _MODULES = "flashinfer.jit.attention.modules"
+_MOE, _COMM = "flashinfer.jit.fused_moe", "flashinfer.jit.comm"
+_LATENT = ("bf16", "bf16", "bf16", "int32", 512, 64, False)
+
+
+def _sinks(windowed: bool) -> tuple[Any, ...]:
+    """What BatchAttentionWithAttentionSinkWrapper asks for by fa2 at gpt-oss's heads of 64: a module by a
+    name of its own, for layers with a window and for those without."""
+    uri = f"batch_prefill_attention_sink_bf16_swa_{windowed}_fa2"
+    decl = Held("flashinfer.jit.attention.variants", "attention_sink_decl", "fa2")
+    return (
+        "fa2", uri, "bf16", "bf16", "bf16", "int32", 64, 64,
+        ("sink",), ("float",), ("sm_scale",), ("double",), "AttentionSink", decl, 0, windowed,
+    )  # fmt: skip
+
 
 TABLE = (
     Module("norm", "flashinfer.jit.norm", ("gen_norm_module",)),
@@ -44,6 +69,11 @@ TABLE = (
     Module("decode", _MODULES, ("gen_batch_decode_module",), (), _ATTENTION),
     Module("prefill_fa2", _MODULES, ("gen_batch_prefill_module",), (), ("fa2", *_ATTENTION, False)),
     Module("prefill_fa3", _MODULES, ("gen_batch_prefill_module",), HOPPER, ("fa3", *_ATTENTION, False)),
+    Module("page", "flashinfer.jit.page", ("gen_page_module",)),
+    Module("sinks", _MODULES, ("gen_customize_batch_prefill_module",), (), _sinks(False)),
+    Module("sinks_window", _MODULES, ("gen_customize_batch_prefill_module",), (), _sinks(True)),
+    Module("mla_fa2", _MODULES, ("gen_batch_mla_module",), (), ("fa2", *_LATENT)),
+    Module("mla_fa3", _MODULES, ("gen_batch_mla_module",), HOPPER, ("fa3", *_LATENT)),
     Module("gemm", _GEMM, ("gen_gemm_module",)),
     Module("mm_bf16_cublaslt", _GEMM, ("gen_mm_bf16_cublaslt_module",)),
     Module("tinygemm", "flashinfer.jit.tinygemm2", ("gen_tinygemm2_module",),
@@ -72,6 +102,13 @@ TABLE = (
     Module("gemm_sm120", _GEMM, ("gen_gemm_sm120_module",), GEFORCE),
     Module("gemm_fp4_sm120", _GEMM, ("gen_gemm_sm120_module_cutlass_fp4",), GEFORCE),
     Module("gemm_mxfp8_sm120", _GEMM, ("gen_gemm_sm120_module_cutlass_mxfp8",), GEFORCE),
+    Module("vllm_comm", _COMM, ("gen_vllm_comm_module",)),
+    Module("trtllm_comm", _COMM, ("gen_trtllm_comm_module",), (*HOPPER, *BLACKWELL, *GEFORCE)),
+    Module("fused_moe_sm90", _MOE, ("gen_cutlass_fused_moe_sm90_module",), HOPPER, slow=True),
+    Module("fused_moe_sm100", _MOE, ("gen_cutlass_fused_moe_sm100_module",), ("sm100",), slow=True),
+    Module("fused_moe_sm103", _MOE, ("gen_cutlass_fused_moe_sm103_module",), ("sm103",), slow=True),
+    Module("fused_moe_sm120", _MOE, ("gen_cutlass_fused_moe_sm120_module",), GEFORCE, slow=True),
+    Module("trtllm_gen_moe", _MOE, ("gen_trtllm_gen_fused_moe_sm100_module",), BLACKWELL, slow=True),
 )  # fmt: skip
 
 
@@ -80,14 +117,14 @@ class AbsentError(Exception):
 
 
 def needed(arches: Iterable[str], only: Sequence[str] = ()) -> list[Module]:
-    """The modules that GPUs of these architectures need, or those of `only` among them. Raises BenchError."""
+    """The modules that these architectures need, without slow ones; or those of `only`. Raises BenchError."""
     asked = set(arches)
     found = [module for module in TABLE if not module.arches or asked & set(module.arches)]
     unknown = sorted(set(only) - {module.name for module in found})
     if unknown:
         names = ", ".join(module.name for module in found)
         raise BenchError("unknown_module", f"--only {unknown[0][:40]}: expected one of {names}.")
-    return [module for module in found if not only or module.name in only]
+    return [module for module in found if (module.name in only if only else not module.slow)]
 
 
 def describe(torch: Any, module: Module) -> Any:
@@ -101,13 +138,18 @@ def describe(torch: Any, module: Module) -> Any:
     function = next((getattr(place, name) for name in module.functions if hasattr(place, name)), None)
     if function is None:
         raise AbsentError(f"This FlashInfer has no {module.place}.{module.functions[-1]}.")
-    dtypes = {"bf16": torch.bfloat16, "int32": torch.int32}
     try:
-        return function(*(dtypes.get(each, each) for each in module.arguments))
+        return function(*(_argument(torch, each) for each in module.arguments))
     except RuntimeError as error:
         if "No supported CUDA architectures" not in str(error):
             raise
         raise AbsentError(str(error)) from None
+
+
+def _argument(torch: Any, told: Any) -> Any:
+    if isinstance(told, Held):
+        return getattr(importlib.import_module(told.place), told.name)[told.key]
+    return {"bf16": torch.bfloat16, "int32": torch.int32}.get(told, told)
 
 
 def arch_list(arches: Iterable[str]) -> str:
