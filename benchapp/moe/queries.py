@@ -222,14 +222,15 @@ def _points(
                 origin=document["origin"],
             )
         )
-    return sorted(points, key=_order)
+    by_case = sorted(points, key=_order)
+    return sorted(by_case, key=lambda point: newest_order(point.version), reverse=True)
 
 
 def _order(point: Point) -> tuple[Any, ...]:
     case = point.case
     return (
-        newest_order(point.version), case.model, case.layers, case.tp, case.ep, case.context, case.batch,
-        point.backend, point.configuration,
+        case.model, case.layers, case.tp, case.ep, case.context, case.batch, point.backend,
+        point.configuration,
     )  # fmt: skip
 
 

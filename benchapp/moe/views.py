@@ -93,6 +93,7 @@ def _group(
     scaled = step_charts.efficiency(gang) if len({point.gpus for point in gang}) > 1 else []
     return {
         "name": name,
+        "batch": batch,
         "sliced": next((point.sliced for point in points if point.sliced), ""),
         "headline": step_words.headline(points, batch, versions, pairs),
         "rows": [_row(point, pairs) for point in points],

@@ -8,7 +8,7 @@ import re
 import shlex
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
@@ -246,9 +246,12 @@ def results_of(document: Document | None) -> Results:
     return Results(list(shown[:RESULTS_SHOWN]) if total else [], total)
 
 
-def fastest(document: Document) -> Measurement | None:
-    """The measurement with the highest rate of those that may rank; None where none may."""
+def fastest(document: Document, kinds: Collection[str] = ()) -> Measurement | None:
+    """The measurement with the highest rate of those that may rank, of these kinds of case if any are named;
+    None where none may."""
     rated = Measurement.objects.filter(ranked(), document=document, flops__gt=0, median__gt=0)
+    if kinds:
+        rated = rated.filter(series__case__kind__in=kinds)
     return (
         rated.select_related("series__case", "series__target")
         .order_by((F("flops") / F("median")).desc(), "id")

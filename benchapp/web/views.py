@@ -46,7 +46,7 @@ def _findings(motion: queries.Motion) -> dict[str, Any]:
         "models": queries.newest_models(),
         "series": queries.series_health(),
         "coverage": queries.coverage(),
-        "kinds": [kind.label for kind in queries.MEASURING],
+        "kinds": list(queries.MEASURING.values()),
         "fleet": fleet(),
         "news": news(),
         "active": motion.total,
