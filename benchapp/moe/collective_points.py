@@ -39,7 +39,9 @@ class Exchange:
     glyph: str
     role: str
     remark: str
-    checked: str
+    #: what the result was checked against, and how far it was off, in words
+    reference: str
+    error_words: str
     measured_at: dt.datetime
     href: str
     source: str
@@ -124,8 +126,8 @@ def headline(exchanges: Sequence[Exchange]) -> str:
     quick = min((each for each in ranked if each.case.tokens == least), key=lambda each: each.median or 0)
     wide = max(ranked, key=lambda each: each.bus_bandwidth or 0)
     first = (
-        f"{_tokens(least)} ({quick.case.message_bytes:,.0f}\u00a0B) take {si_time(quick.median)} by "
-        f"{quick.label}"
+        f"{_tokens(least)} ({quick.case.message_bytes:,.0f}\u00a0B) {'takes' if least == 1 else 'take'} "
+        f"{si_time(quick.median)} by {quick.label}"
     )
     if len({each.case.tokens for each in ranked}) == 1:
         return f"{first}, {bandwidth_words(quick.bus_bandwidth)} of bus bandwidth."

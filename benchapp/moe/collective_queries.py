@@ -136,16 +136,15 @@ def _exchange(row: Row, offer: Offer, target: Target, *, named: bool) -> Exchang
         glyph=GLYPHS.get(mark, ""),
         role=ROLES.get(mark, ""),
         remark=row["run__invalid_reason"] or row["error"],
-        checked=_checked(row),
+        reference=row["reference"],
+        error_words=_error_words(row),
         measured_at=row["measured_at"],
         href=href,
         source=source,
     )
 
 
-def _checked(row: Row) -> str:
-    """How near the result came to the reference; "" where nothing was checked."""
-    if row["max_relative_error"] is None or row["cosine"] is None:
-        return ""
+def _error_words(row: Row) -> str:
+    """How far the result is from the reference; "–" where nothing was checked."""
     nan = f", {row['nan_count']:,} NaN" if row["nan_count"] else ""
-    return f"largest relative error {small_ratio(row['max_relative_error'])} against {row['reference']}{nan}"
+    return f"{small_ratio(row['max_relative_error'])}{nan}"

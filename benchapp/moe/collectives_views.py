@@ -41,6 +41,7 @@ def collectives(request: HttpRequest) -> HttpResponse:
         "chart": time_chart(found.exchanges),
         "not_drawn": sorted({each.label for each in found.exchanges if each.median} - set(lines)),
         "rows": [_row(each) for each in found.exchanges],
+        "references": sorted({each.reference for each in found.exchanges if each.reference}),
         "factor": bus_factor(offer.kind, offer.ranks),
         "in_a_step": collective_points.in_a_step(
             found.exchanges, collective_queries.decode_steps(offer) if reduces else []

@@ -87,8 +87,8 @@ class Load:
     def input_words(self) -> str:
         if self.ranked is None:
             return ""
-        told = self.ranked
-        return f"{told.input_tokens:,} tokens into {told.completed:,} requests in {si_time(told.window_s)}"
+        window = self.output_words.rpartition(" in ")[2]
+        return f"{self.ranked.input_tokens:,} tokens into {self.ranked.completed:,} requests in {window}"
 
     @property
     def latencies(self) -> list[Percentiles | None]:
@@ -193,17 +193,22 @@ def change(loads: Sequence[Load]) -> str:
     ]
     if not pairs:
         return f"{old} and {new} were not measured at the same concurrency and number of requests."
+    pairs = [pair for pair in pairs if not _doubts(*pair)] or pairs
     before, after = max(pairs, key=lambda pair: abs(_gain(*pair)))
     gain = _gain(before, after)
     if abs(gain) < CHANGED:
         return f"From {old} to {new}, output tok/s changes by less than 5\u00a0% at each concurrency of both."
-    doubt = sorted({caution for load in (before, after) for caution in load.cautions})
+    doubts = ", ".join(_doubts(before, after))
     return (
         f"Largest change from {old} to {new}: at concurrency {after.concurrency:,}, "
         f"{rate_words(before.output_rate)} became {rate_words(after.output_rate)}, {percent(abs(gain))} "
         f"{'more' if gain > 0 else 'less'}{_tpot(before, after)}"
-        f"{f' (uncertain: {chr(44).join(doubt)})' if doubt else ''}. One window a side, without an interval."
+        f"{f' (uncertain: {doubts})' if doubts else ''}. One window a side, without an interval."
     )
+
+
+def _doubts(*loads: Load) -> list[str]:
+    return sorted({caution for load in loads for caution in load.cautions})
 
 
 def _gain(before: Load, after: Load) -> float:

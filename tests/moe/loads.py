@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from benchapp.ingest.actions import ingest
 from benchapp.runs.actions import receive
@@ -28,8 +27,6 @@ GANG = Target(
     properties={"gpus": 2, "peer_access": "all", "link": "NVLink, 18 links"},
 )  # fmt: skip
 AT = "2026-11-20T10:00:00.000Z"
-#: latencies of a load, as multiples of its TPOT
-TIMES = {"ttft": 5, "tpot": 1, "itl": 1, "latency": 260}
 VLLM = {"vllm": "0.11.0", "flashinfer": "0.6.3", "aiperf": "0.13.0"}
 
 
@@ -62,17 +59,18 @@ def load(
 ):  # fmt: skip
     """One load; without a request that ended well where `completed` is 0."""
     errors = errors or {}
-    seconds: Any = {name: spread(tpot * times) for name, times in TIMES.items()} if completed else {}
+    ttft, latency = (spread(tpot * times) if completed else None for times in (5, 260))
+    between = spread(tpot) if completed else None
     made, taken = completed * lengths[1], completed * (lengths[0] + 2)
     seen = Serving(
         sent=completed + sum(errors.values()), completed=completed, window_s=window, input_tokens=taken,
         output_tokens=made, counted_by="server", stack_by=stack_by, errors=errors, gpus=gpus,
-        **seconds,
+        ttft=ttft, tpot=between, itl=between, latency=latency,
     )  # fmt: skip
     timed = bool(completed)
     return Measurement(
         kind="serving",
-        params=Case(model, concurrency, *lengths, max(64, concurrency)).params,
+        params=Case(model, concurrency, lengths[0], lengths[1], max(64, concurrency)).params,
         outcome=outcome,
         measured_at=AT,
         samples=(tpot,) * 5 if timed else (),
