@@ -7,13 +7,13 @@ and 0.6.18.post1.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from workers.bench.experts import activation
 from workers.bench.experts.base import Backend, Experts, Layer, Weights
+from workers.bench.experts.flashinfer_common import Tuning, needs, only, swizzled
 from workers.bench.experts.quantised import FORMATS, FP8_ACTIVATION_SCALE, Packed, pack
 from workers.bench.operators import formats, no_jit
 from workers.bench.operators.asking import in_its_words, module_of
@@ -23,6 +23,9 @@ from workers.bench.operators.base import UnsupportedError
 _SCALE_ROWS = 128
 #: the library's own kernels, by a word of their names
 _PARTS = (
+    # first of all: the products' names tell of their epilogues, activations among them
+    ("device_kernel", "product"),
+    ("run_global", "product"),
     ("finalizeMoeRouting", "combine"),
     ("Activation", "activation"),
     ("expandInputRows", "dispatch"),
@@ -60,13 +63,7 @@ class Cutlass:
         major = torch.cuda.get_device_capability()[0]
         with in_its_words():
             operands = operands_of(torch, self._library, layer, weights, major)
-        tuner = module_of("flashinfer.autotuner")
-        if not self._tuned and tuner is not None:
-            # What a tuned layer of the same shapes found in this process would be taken here too.
-            tuner.AutoTuner.get().clear_cache()
-        return _CutlassExperts(
-            torch, self._library, layer, operands, max_tokens, tuner if self._tuned else None
-        )
+        return _CutlassExperts(torch, self._library, layer, operands, max_tokens, Tuning(torch, self._tuned))
 
     def part_of(self, kernel: str) -> str | None:
         return next((part for word, part in _PARTS if word in kernel), None)
@@ -74,7 +71,7 @@ class Cutlass:
 
 class _CutlassExperts:
     def __init__(
-        self, torch: Any, library: Any, layer: Layer, operands: Operands, max_tokens: int, tuner: Any | None
+        self, torch: Any, library: Any, layer: Layer, operands: Operands, max_tokens: int, tuning: Tuning
     ) -> None:
         self._torch = torch
         self._call = library.cutlass_fused_moe
@@ -84,10 +81,10 @@ class _CutlassExperts:
         self._common = common(torch, layer, kinds, device)
         # Without it every size up to 8192 tokens is tuned.
         self._common["tune_max_num_tokens"] = max_tokens
-        self._tuner = tuner
+        self._tuning = tuning
 
     def __call__(self, hidden: Any, ids: Any, weights: Any) -> Any:
-        with self._tuning(), in_its_words():
+        with self._tuning.once(), in_its_words():
             made = self._call(
                 token_selected_experts=ids,
                 token_final_scales=weights,
@@ -96,15 +93,7 @@ class _CutlassExperts:
                 **self._operands.arguments,
                 **self._common,
             )
-        return made if self._torch.is_tensor(made) else made[0]
-
-    def _tuning(self) -> contextlib.AbstractContextManager[Any]:
-        """Once; the tuner keeps what it found in the process, by shapes."""
-        if self._tuner is None or self._torch.cuda.is_current_stream_capturing():
-            return contextlib.nullcontext()
-        tuner, self._tuner = self._tuner, None
-        context: contextlib.AbstractContextManager[Any] = tuner.autotune(True)
-        return context
+        return only(self._torch, made)
 
 
 def common(torch: Any, layer: Layer, kinds: Any, device: Any) -> dict[str, Any]:
@@ -176,28 +165,28 @@ def _fp8_block(torch: Any, library: Any, layer: Layer, weights: Weights, major: 
 
 def _nvfp4(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
     """Tokens go in as bf16: the library quantises them, at a global scale of 1, where it gathers them."""
-    _needs(major >= 10, "cutlass_fused_moe multiplies nvfp4 from SM100 on.")
+    needs(major >= 10, "cutlass_fused_moe multiplies nvfp4 from SM100 on.")
     _whole_tiles(layer)
     up_gate, down = _packed(torch, layer, weights)
     one = torch.ones((), device=down.codes.device)
-    scales = [one, _swizzled(torch, up_gate), up_gate.scale, one, _swizzled(torch, down), down.scale]
+    scales = [one, _scales(torch, up_gate), up_gate.scale, one, _scales(torch, down), down.scale]
     return Operands(_weights(_longs(torch, up_gate), _longs(torch, down), scales), _as_given)
 
 
 def _w4a8(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
-    _needs(major >= 10, "cutlass_fused_moe multiplies MXFP8 by MXFP4 from SM100 on.")
+    needs(major >= 10, "cutlass_fused_moe multiplies MXFP8 by MXFP4 from SM100 on.")
     _whole_tiles(layer)
-    _needs(
+    needs(
         layer.hidden % 128 == 0, "cutlass_fused_moe wants a hidden size divisible by 128 for MXFP4 weights."
     )
     quantise = getattr(module_of("flashinfer"), "mxfp8_quantize", None)
-    _needs(quantise is not None, "This FlashInfer has no mxfp8_quantize.")
+    needs(quantise is not None, "This FlashInfer has no mxfp8_quantize.")
     up_gate, down = _packed(torch, layer, weights)
     ones = torch.ones(layer.local_experts, device=down.codes.device)
     made = _weights(
         _longs(torch, up_gate),
         _longs(torch, down),
-        [_swizzled(torch, up_gate), ones, _swizzled(torch, down), ones],
+        [_scales(torch, up_gate), ones, _scales(torch, down), ones],
     )
 
     def tokens(hidden: Any) -> dict[str, Any]:
@@ -208,13 +197,13 @@ def _w4a8(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) 
 
 
 def _w4a16(torch: Any, library: Any, layer: Layer, weights: Weights, major: int) -> Operands:
-    _needs(major == 9, "cutlass_fused_moe multiplies bf16 by MXFP4 on SM90 only.")
+    needs(major == 9, "cutlass_fused_moe multiplies bf16 by MXFP4 on SM90 only.")
     interleave_codes = getattr(library, "interleave_moe_weights_for_sm90_mixed_gemm", None)
     interleave_scales = getattr(library, "interleave_moe_scales_for_sm90_mixed_gemm", None)
     if interleave_codes is None or interleave_scales is None:
         raise UnsupportedError("This FlashInfer has no interleave_moe_weights_for_sm90_mixed_gemm.")
     for width in (layer.hidden, layer.inter):
-        _needs(
+        needs(
             width % 128 == 0, f"Interleaved MXFP4 scales come in groups of 128 elements, and {width} is none."
         )
     up_gate, down = _packed(torch, layer, weights)
@@ -223,23 +212,17 @@ def _w4a16(torch: Any, library: Any, layer: Layer, weights: Weights, major: int)
     return Operands({**made, "use_w4_group_scaling": True}, _as_given)
 
 
-def _needs(met: bool, words: str) -> None:
-    if not met:
-        raise UnsupportedError(words)
-
-
 def _whole_tiles(layer: Layer) -> None:
-    _needs(
+    needs(
         layer.inter % _SCALE_ROWS == 0,
         f"cutlass_fused_moe wants the width of an expert, {layer.inter}, to be divisible by {_SCALE_ROWS} for"
         " block-scaled 4-bit weights.",
     )
 
 
-def _swizzled(torch: Any, held: Packed) -> Any:
-    """Block scales of each expert in the tensor cores' layout, [E, ⌈N/128⌉·128, ⌈C/4⌉] int32 of four."""
-    each = [formats.swizzle(torch, scales.view(torch.uint8)) for scales in held.blocks]
-    return torch.stack(each).view(torch.int32)
+def _scales(torch: Any, held: Packed) -> Any:
+    """Swizzled block scales, four of them an int32."""
+    return swizzled(torch, held).view(torch.int32)
 
 
 def _longs(torch: Any, held: Packed) -> Any:

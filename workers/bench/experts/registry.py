@@ -9,7 +9,7 @@ from workers.bench.document import BenchError
 from workers.bench.experts.base import Backend
 
 #: modules beside this one; each has `backends(torch) -> list[Backend]`, empty where its library is missing
-MODULES = ("torch_grouped", "triton_fused", "flashinfer_cutlass")
+MODULES = ("torch_grouped", "triton_fused", "flashinfer_cutlass", "flashinfer_trtllm", "flashinfer_cute_dsl")
 
 
 def backends(torch: Any) -> list[Backend]:
