@@ -22,7 +22,7 @@ FIRST_BATCH = 64
 class MoeForm(FilterForm):
     """Each field narrows the next, so that no combination is empty by itself; `chosen` is what is left.
 
-    `over_gpus` is what is left before the layout narrows. `batch` chooses what the words and the bars of one
+    `over_gpus` is what is left before the layout narrows. `at_batch` is what the words and the bars of one
     step are about and narrows nothing.
     """
 
@@ -56,7 +56,9 @@ class MoeForm(FilterForm):
         self.chosen = [each for each in these if not backend or each.backend == backend]
         batches = sorted({each.case.batch for each in self.chosen})
         first = min(batches, key=lambda batch: (abs(batch - FIRST_BATCH), batch), default=0)
-        self.batch = int(self._choose("batch", {str(batch): f"{batch:,}" for batch in batches}, str(first)))
+        self.at_batch = int(
+            self._choose("batch", {str(batch): f"{batch:,}" for batch in batches}, str(first))
+        )
 
     def _narrow(
         self,

@@ -1,4 +1,4 @@
-"""One measurement of a model's steps, ready to be shown. Pure."""
+"""One measurement of a model's steps, ready to be shown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchapp.moe.limits import Limit
+from benchapp.moe.newest import GLYPHS
 from benchapp.runs import steps
 from workers.bench.cases.model import Decode, Prefill
 from workers.bench.document import Step
@@ -16,9 +17,6 @@ from workers.bench.document import Step
 LIBRARIES = ("flashinfer", "vllm", "sglang", "tensorrt-llm", "sgl-kernel", "torch")
 #: Flags that leave a speed uncertain.
 DOUBTFUL = frozenset({"throttled", "contended", "few_samples"})
-#: Outcomes that are no failure of a kernel, by how they are marked.
-MARKS = {"incorrect": "incorrect", "unsupported": "unsupported"}
-GLYPHS = {"failed": "▲", "incorrect": "≠", "unsupported": "–", "invalid": "~"}
 
 
 def version_of(stack: Mapping[str, Any]) -> str:

@@ -10,14 +10,13 @@ from typing import Any
 
 from django.db.models import Case as Choice
 from django.db.models import When
-from django.urls import reverse
 
 from benchapp.catalog.models import Series, Stack, Target
 from benchapp.catalog.versions import newest_order
 from benchapp.moe.limits import Limit, limit_of
-from benchapp.moe.points import MARKS, Point, version_of
+from benchapp.moe.newest import Row, mark_of, source_of
+from benchapp.moe.points import Point, version_of
 from benchapp.runs.models import Document, Latest, Measurement, Sample
-from benchapp.runs.ranking import may_rank
 from benchapp.runs.steps import STEPS, step_of
 from workers.bench.cases.model import Decode, Prefill
 from workers.bench.cases.parse import from_params
@@ -120,39 +119,42 @@ def read(
     return Reading(points, shown, [v for v in every if v not in shown], capped or len(chosen) > MAX_POINTS)
 
 
-def _newest(series: Collection[int]) -> tuple[list[dict[str, Any]], bool]:
+def _newest(series: Collection[int]) -> tuple[list[Row], bool]:
     """Light rows: the newest of each series and stack, of invalid runs only where there is no other."""
     if not series:
         return [], False
     marked = Choice(When(run__invalid_reason__gt="", then=1), default=0)
-    rows = Measurement.objects.filter(series__in=list(series))
-    rows = rows.order_by("series_id", "stack_id", marked, "-measured_at", "-id")
-    rows = rows.distinct("series_id", "stack_id").values("series_id", "stack_id", "id", "measured_at")
-    found = list(rows[: MAX_ROWS + 1])
+    rows = (
+        Measurement.objects.filter(series__in=list(series))
+        .order_by("series_id", "stack_id", marked, "-measured_at", "-id")
+        .distinct("series_id", "stack_id")
+        .values("series_id", "stack_id", "id", "measured_at")
+    )
+    found: list[Row] = list(rows[: MAX_ROWS + 1])
     return found[:MAX_ROWS], len(found) > MAX_ROWS
 
 
 def _chosen(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Row],
     by_pk: Mapping[int, Held],
     told: Mapping[int, str],
     shown: Collection[str],
     configurations: Mapping[int, str],
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """One row a line and version, newest versions first."""
-    lines: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    lines: dict[Key, list[Row]] = defaultdict(list)
     for row in rows:
         of = by_pk[row["series_id"]]
         lines[of.case, of.backend, configurations[of.series]].append(row)
-    chosen = []
+    chosen: list[Row] = []
     for line in lines.values():
         spans = Counter(by_pk[row["series_id"]].target for row in line)
 
-        def standing(row: dict[str, Any], spans: Counter[int] = spans) -> tuple[Any, ...]:
+        def standing(row: Row, spans: Counter[int] = spans) -> tuple[Any, ...]:
             target = by_pk[row["series_id"]].target
             return spans[target], target, row["measured_at"], row["id"]
 
-        best: dict[str, dict[str, Any]] = {}
+        best: dict[str, Row] = {}
         for row in line:
             version = told[row["stack_id"]]
             if version in shown and (version not in best or standing(row) > standing(best[version])):
@@ -162,7 +164,7 @@ def _chosen(
 
 
 def _points(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Row],
     by_pk: Mapping[int, Held],
     at: Mapping[int, Target],
     named: Mapping[int, str],
@@ -207,7 +209,7 @@ def _points(
                 measured_at=row["measured_at"],
                 outcome=row["outcome"],
                 flags=tuple(row["flags"]),
-                mark=mark_of(row, invalid),
+                mark=mark_of(row),
                 remark=invalid or row["error"],
                 n=row["n"],
                 timer=row["timer"],
@@ -232,21 +234,6 @@ def _order(point: Point) -> tuple[Any, ...]:
         case.model, case.layers, case.tp, case.ep, case.context, case.batch, point.backend,
         point.configuration,
     )  # fmt: skip
-
-
-def mark_of(row: Mapping[str, Any], invalid: str) -> str:
-    """ "" where a measurement may rank as a speed, else how it is marked."""
-    if may_rank(row["outcome"], row["flags"], invalid) and row["median"] is not None:
-        return ""
-    return MARKS.get(row["outcome"], "invalid" if row["outcome"] in ("ok", "unverified") else "failed")
-
-
-def source_of(row: Mapping[str, Any]) -> tuple[str, str]:
-    """(address, in words) of what brought a measurement: its run, or its document where it came without."""
-    if row["run_id"]:
-        return reverse("runs:detail", args=[row["run_id"]]), f"run {row['run_id']}"
-    document = row["document_id"]
-    return reverse("runs:document", args=[document]), f"document {document}"
 
 
 def _told_floor(costs: Mapping[str, Any]) -> float | None:

@@ -29,7 +29,11 @@ def lines(points: Sequence[Point]) -> dict[str, list[Point]]:
 def batch_chart(points: Sequence[Point], title: str, unit: str, value: Value) -> dict[str, Any] | None:
     return _chart(
         lines(points), lambda point: float(point.case.batch), value,
-        {"title": "Batch", "unit": "sequences", "type": "logarithmic"}, {"title": title, "unit": unit},
+        {
+            "title": "Batch", "unit": "sequences", "type": "logarithmic",
+            "ticks": sorted({point.case.batch for point in points}),
+        },
+        {"title": title, "unit": unit},
     )  # fmt: skip
 
 
@@ -39,7 +43,8 @@ def gpu_chart(points: Sequence[Point]) -> dict[str, Any] | None:
         return None
     return _chart(
         lines(points), lambda point: float(point.gpus), lambda point: point.rate,
-        {"title": "GPUs", "type": "linear"}, {"title": "Throughput", "unit": "tok/s"},
+        {"title": "GPUs", "type": "linear", "min": 0, "ticks": sorted({point.gpus for point in points})},
+        {"title": "Throughput", "unit": "tok/s"},
     )  # fmt: skip
 
 
@@ -49,17 +54,30 @@ def users_chart(points: Sequence[Point]) -> dict[str, Any] | None:
         lines(points), lambda point: point.per_user, lambda point: point.per_gpu,
         {"title": "Interactivity: 1 / TPOT", "unit": "tok/s a user", "type": "linear", "min": 0},
         {"title": "Throughput per GPU", "unit": "tok/s per GPU", "min": 0},
+        named=True,
     )  # fmt: skip
 
 
 def _chart(
-    found: dict[str, list[Point]], x: Value, y: Value, across: dict[str, Any], up: dict[str, Any]
+    found: dict[str, list[Point]],
+    x: Value,
+    y: Value,
+    across: dict[str, Any],
+    up: dict[str, Any],
+    *,
+    named: bool = False,
 ) -> dict[str, Any] | None:
-    """The newest lines at most MAX_LINES; None without a point."""
+    """The newest lines at most MAX_LINES; None without a point. A named point has its batch beside it."""
     series = []
     for name, those in list(found.items())[:MAX_LINES]:
         points = [
-            {"x": x(point), "y": y(point), "note": _note(point), "href": point.href}
+            {
+                "x": x(point),
+                "y": y(point),
+                "note": _note(point),
+                "href": point.href,
+                **({"name": f"{point.case.batch:,}"} if named else {}),
+            }
             for point in those
             if x(point) and y(point)
         ]

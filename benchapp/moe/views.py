@@ -6,20 +6,17 @@ import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from benchapp.moe import queries, step_charts, step_words
+from benchapp.moe import links, queries, step_charts, step_words
 from benchapp.moe.change import Change, change
 from benchapp.moe.forms import MoeForm
 from benchapp.moe.points import Point
 from benchapp.runs.models import Document
 from benchapp.runs.steps import PARTS, part_name
-from workers.bench.models import projections
 
 #: Versions beside each other on a page.
 VERSIONS = 4
@@ -38,7 +35,7 @@ def index(request: HttpRequest) -> HttpResponse:
     points = [point for point in reading.points if point.case in cases]
     pairs = _pairs(points)
     groups = [
-        _group(name, those, over, form.batch, reading.versions, pairs)
+        _group(name, those, over, form.at_batch, reading.versions, pairs)
         for name in ("whole", "slice")
         if (those := [point for point in points if _is_slice(point) == (name == "slice")])
         for over in [[point for point in reading.points if _is_slice(point) == (name == "slice")]]
@@ -58,7 +55,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "older": reading.older,
         "capped": len(reading.points) if reading.capped else None,
         "unknown": unknown,
-        "operators": _operators(form),
+        "alone": links.measured(case, [targets[each.target] for each in form.chosen]),
         "legend": [(part, part_name(part)) for part in PARTS],
     }
     return render(request, "moe/index.html", context)
@@ -96,7 +93,7 @@ def _group(
         "batch": batch,
         "sliced": next((point.sliced for point in points if point.sliced), ""),
         "headline": step_words.headline(points, batch, versions, pairs),
-        "rows": [_row(point, pairs) for point in points],
+        "rows": [_row(point, pairs) for point in sorted(points, key=_place)],
         "rate": step_charts.batch_chart(points, "Throughput", "tok/s", lambda point: point.rate),
         "tpot": step_charts.batch_chart(
             points, "TPOT", "ms", lambda point: point.tpot * 1e3 if point.tpot else None
@@ -135,15 +132,6 @@ def _row(point: Point, pairs: Pairs) -> dict[str, Any]:
     }
 
 
-def _operators(form: MoeForm) -> list[tuple[str, str]]:
-    """(what, address) of this model's products alone, in the trends."""
-    case = form.chosen[0].case
-    model = case.layout.model
-    trends = reverse("trends:index")
-    return [
-        (
-            f"{each.name} {each.n:,} × {each.k:,}",
-            f"{trends}?{urlencode({'kind': 'gemm', 'shape': f'{each.n}x{each.k}'})}",
-        )
-        for each in projections(model, case.tp)
-    ]
+def _place(point: Point) -> tuple[int, int, str, str]:
+    """Versions of one line stand together, the newest first."""
+    return point.case.layers, point.case.batch, point.backend, point.configuration
