@@ -1,8 +1,8 @@
 """Experts' weights and activations in narrow formats. Needs torch.
 
 Every scale that is no E4M3 or E8M0 itself is a power of two. So bf16 holds what a quantised weight stands
-for exactly, and quantising that again gives the same codes: a layer's weights can be drawn on the grid of a
-format, handed to any backend in bf16, and be what its kernel multiplies.
+for exactly, and quantising that again loses nothing: a layer's weights can be drawn on the grid of a format,
+handed to any backend in bf16, and be what its kernel multiplies.
 """
 
 from __future__ import annotations
