@@ -17,6 +17,8 @@ from benchapp.web.filters import FilterForm
 PHASES = {"decode": "decode", "prefill": "prefill"}
 #: The batch that a page speaks of, where it was measured.
 FIRST_BATCH = 64
+#: A version: "0.6.18.post1", "torch 2.13.0+cpu".
+WORDS = r"[\w.+! -]{1,80}"
 
 
 class MoeForm(FilterForm):
@@ -33,6 +35,7 @@ class MoeForm(FilterForm):
     layout = forms.ChoiceField(label="Spread over", required=False)
     backend = forms.ChoiceField(label="Backend", required=False)
     batch = forms.ChoiceField(label="Batch", required=False)
+    until = forms.RegexField(WORDS, label="Up to version", required=False, initial="")
 
     def __init__(
         self, data: Mapping[str, Any], *, held: Sequence[Held], targets: Mapping[int, Target]
@@ -87,6 +90,12 @@ class MoeForm(FilterForm):
         field.initial = initial
         asked = self.data.get(name)
         return str(asked) if asked in choices else initial
+
+    def offer_versions(self, versions: Sequence[str], most: int) -> None:
+        """The versions that a page may end with; of no more than a page shows there is none to choose."""
+        choices = [("", "newest"), *((version, version) for version in versions)]
+        widget = forms.Select(choices=choices, attrs={"data-initial": ""})
+        self.fields["until"].widget = widget if len(versions) > most else forms.HiddenInput()
 
     @property
     def useful_fields(self) -> list[forms.BoundField]:

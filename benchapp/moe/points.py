@@ -109,8 +109,8 @@ class Point:
 
     @property
     def per_user(self) -> float | None:
-        """Tokens a second that one sequence sees: 1 / TPOT."""
-        return 1 / self.tpot if self.tpot else None
+        """Tokens a second that one sequence sees: 1 / TPOT. A prefill makes none."""
+        return 1 / self.tpot if self.tpot and self.case.kind == "decode" else None
 
     @property
     def window(self) -> str:

@@ -81,11 +81,12 @@ def targets(ids: Iterable[int]) -> dict[int, Target]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """The newest measurement of each case, backend and version; `versions` newest first, `older` left out."""
+    """The newest measurement of each case, backend and version; `versions` of `every` are shown, newest
+    first."""
 
     points: list[Point]
     versions: list[str]
-    older: list[str]
+    every: list[str]
     capped: bool
 
 
@@ -99,12 +100,10 @@ def read(
     named: Mapping[int, str],
     *,
     versions: int,
-    skip: int = 0,
-    only: str = "",
+    until: str = "",
 ) -> Reading:
-    """The newest measurement of each line in each of so many versions, the newest `skip` left out; of the
-    version `only` where one is named. Where several GPUs of a model measured a line, the one with most
-    versions speaks for it."""
+    """The newest measurement of each line in each of so many versions, up to `until` or the newest. Where
+    several GPUs of a model measured a line, the one with most versions speaks for it."""
     by_pk = {each.series: each for each in these}
     rows, capped = _newest(by_pk)
     stacks = {
@@ -112,11 +111,12 @@ def read(
     }
     told = {pk: version_of(components) for pk, components in stacks.items()}
     every = sorted(set(told.values()), key=newest_order, reverse=True)
-    shown = [only] if only in every else every[skip : skip + versions]
+    first = every.index(until) if until in every else 0
+    shown = every[first : first + versions]
     configurations = configuration_words(by_pk.values())
     chosen = _chosen(rows, by_pk, told, set(shown), configurations)
     points = _points(chosen[:MAX_POINTS], by_pk, at, named, stacks, configurations)
-    return Reading(points, shown, [v for v in every if v not in shown], capped or len(chosen) > MAX_POINTS)
+    return Reading(points, shown, every, capped or len(chosen) > MAX_POINTS)
 
 
 def _newest(series: Collection[int]) -> tuple[list[Row], bool]:

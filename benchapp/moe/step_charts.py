@@ -14,7 +14,8 @@ Value = Callable[[Point], float | None]
 
 
 def line_name(point: Point) -> str:
-    return " · ".join(filter(None, (point.version, point.backend, point.configuration)))
+    depth = f"{point.case.layers} layers" if point.sliced else ""
+    return " · ".join(filter(None, (point.version, point.backend, depth, point.configuration)))
 
 
 def lines(points: Sequence[Point]) -> dict[str, list[Point]]:

@@ -96,17 +96,23 @@ def moved(before: Point, after: Point) -> list[tuple[str, float]]:
 
 
 def moved_words(before: Point, after: Point) -> str:
-    """ "From 0.6.13 to 0.6.18 grew: FC1 by 1.2 ms; shrank: …"; "" where neither can be told."""
+    """ "From 0.6.13 to 0.6.18 grew: FC1 by 1.2 ms (+4.0 %); shrank: …"; "" where neither can be told."""
     if not (before.ranked and after.ranked and before.ranked.parts and after.ranked.parts):
         return ""
     found = moved(before, after)
     if not found:
         return f"From {before.version} to {after.version} no part changed by 0.5 % of the step."
-    grew = [f"{name} by {seconds(value)}" for name, value in found if value > 0]
-    shrank = [f"{name} by {seconds(-value)}" for name, value in reversed(found) if value < 0]
+    old = {steps.part_name(part): value for part, value in before.ranked.parts.items()}
+    grew = [_moved_by(name, value, old) for name, value in found if value > 0]
+    shrank = [_moved_by(name, value, old) for name, value in reversed(found) if value < 0]
     said = [f"grew: {', '.join(grew[:3])}"] if grew else []
     said += [f"shrank: {', '.join(shrank[:3])}"] if shrank else []
     return f"From {before.version} to {after.version} {'; '.join(said)}."
+
+
+def _moved_by(name: str, value: float, old: Mapping[str, float]) -> str:
+    said = f"{name} by {seconds(abs(value))}"
+    return f"{said} ({value / old[name]:+.1%})" if old.get(name) else f"{said} (from nothing)"
 
 
 def change_words(found: Change) -> str:

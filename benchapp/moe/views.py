@@ -30,7 +30,9 @@ def index(request: HttpRequest) -> HttpResponse:
     form = MoeForm.read(request.GET, held=held, targets=targets)
     if not form.chosen:
         return render(request, "moe/index.html", {"form": form})
-    reading = queries.read(form.over_gpus, targets, form.named, versions=VERSIONS)
+    until = form.values["until"] or ""
+    reading = queries.read(form.over_gpus, targets, form.named, versions=VERSIONS, until=until)
+    form.offer_versions(reading.every, VERSIONS)
     cases = {each.case for each in form.chosen}
     points = [point for point in reading.points if point.case in cases]
     pairs = _pairs(points)
@@ -52,7 +54,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "imported": Document.Origin.IMPORT in origins,
         "measured": max((point.measured_at for point in points), default=None),
         "limits": sorted({str(point.limit) for point in points if point.limit}),
-        "older": reading.older,
+        "not_shown": [version for version in reading.every if version not in reading.versions],
         "capped": len(reading.points) if reading.capped else None,
         "unknown": unknown,
         "alone": links.measured(case, [targets[each.target] for each in form.chosen]),
@@ -66,10 +68,12 @@ def _is_slice(point: Point) -> bool:
 
 
 def _pairs(points: Sequence[Point]) -> Pairs:
-    """Of each measurement what its line held in the version before, and the change; points newest first."""
+    """Of each measurement with a speed what its line held in the last version before that has one, and the
+    change; points newest first."""
     lines: dict[queries.Key, list[Point]] = defaultdict(list)
     for point in points:
-        lines[point.case, point.backend, point.configuration].append(point)
+        if point.rate:
+            lines[point.case, point.backend, point.configuration].append(point)
     kept = queries.samples(points)
     return {
         after.measurement: (before, change(before, after, kept))
@@ -96,7 +100,10 @@ def _group(
         "rows": [_row(point, pairs) for point in sorted(points, key=_place)],
         "rate": step_charts.batch_chart(points, "Throughput", "tok/s", lambda point: point.rate),
         "tpot": step_charts.batch_chart(
-            points, "TPOT", "ms", lambda point: point.tpot * 1e3 if point.tpot else None
+            points,
+            "TPOT" if points[0].case.kind == "decode" else "Time of a prefill",
+            "ms",
+            lambda point: point.tpot * 1e3 if point.tpot else None,
         ),
         "gpus": step_charts.gpu_chart(gang),
         "scaled": [(point, step_words.rate_words(point.rate), share) for point, share in scaled],

@@ -8,6 +8,8 @@ import pytest
 
 from tests.moe.loads import GANG, decode, store
 from tests.querycount import at_most
+from tests.trends.gemms import gemm
+from tests.trends.gemms import store as store_gemms
 
 PAGE = "/moe/"
 OLD, NEW = ({"flashinfer": version, "torch": "2.11.0"} for version in ("0.6.13", "0.6.18"))
@@ -89,6 +91,61 @@ def test_many_versions_are_cut_and_the_queries_do_not_grow(client, two_versions)
     for minor in range(5):
         store("moe", decode(64, 9e-3, tp=1), target=ONE, stack={**OLD, "flashinfer": f"0.5.{minor}"})
     page = client.get(PAGE)
-    assert page.context["older"] == ["0.5.2", "0.5.1", "0.5.0"]
+    assert page.context["not_shown"] == ["0.5.2", "0.5.1", "0.5.0"]
+    older = client.get(f"{PAGE}?until=0.5.2").context
+    assert {row["point"].version for row in older["groups"][0]["rows"]} == {"0.5.2", "0.5.1", "0.5.0"}
+    assert "0.6.18" in older["not_shown"]
     with at_most(12):
         client.get(PAGE)
+
+
+def test_a_version_without_a_speed_does_not_hide_the_one_before(client, two_versions):
+    failed = dataclasses.replace(
+        decode(64, 1e-3, tp=1), outcome="oom", error="It needs 200 GiB.", step=None, samples=(),
+        statistics=None, timer=None, correctness=None, l2_policy="unknown",
+    )  # fmt: skip
+    store("moe", failed, target=ONE, stack={**OLD, "flashinfer": "0.6.15"}, day=22)
+    page = text(client.get(PAGE))
+    assert "25.0 % more than with 0.6.13: faster" in page and "It needs 200 GiB." in page
+
+
+def test_the_largest_part_that_grew_is_told_in_time_and_percent(client, two_versions):
+    slower = traced(64, 9e-3, {"fc1": 4e-3, "fc2": 3e-3, "attention": 1e-3, "gaps": 1e-3}, tp=1)
+    worse = traced(64, 9.5e-3, {"fc1": 4e-3, "fc2": 3e-3, "attention": 1.5e-3, "gaps": 1e-3}, tp=1)
+    store("moe", slower, target=ONE, stack={**OLD, "flashinfer": "0.6.20"}, day=22)
+    store("moe", worse, target=ONE, stack={**OLD, "flashinfer": "0.6.21"}, day=23)
+    assert "From 0.6.20 to 0.6.21 grew: attention by 500 µs (+50.0%)." in text(client.get(PAGE))
+
+
+def test_a_prefill_takes_tokens_in_and_has_no_user(client, db):
+    made = decode(2, 1.0, tp=1)
+    params = {**made.params, "batch": 2, "context": 1024}
+    prefill = dataclasses.replace(
+        made, kind="prefill", params=params, step=dataclasses.replace(made.step, tokens=2048 * 200)
+    )
+    store("moe", prefill, target=ONE, stack=NEW)
+    page = client.get(PAGE)
+    assert "2,048 tokens a prefill × 200 prefills in 200 s" in text(page)
+    assert page.context["groups"][0]["users"] is None
+
+
+def test_kernels_alone_link_only_where_they_were_timed(client, two_versions):
+    alone = dict(client.get(PAGE).context["alone"])
+    assert alone and not any(alone.values())
+    stored = store_gemms(gemm(64, 1e-4, n=5120, k=2048), target=ONE)
+    alone = dict(client.get(PAGE).context["alone"])
+    assert [name for name, address in alone.items() if address] == ["qkv 5,120 × 2,048"]
+    trends = client.get(alone["qkv 5,120 × 2,048"])
+    assert trends.context["target"] == stored.target and trends.context["form"].faults == []
+
+
+def test_hostile_and_huge_figures_stay_numbers(client, db):
+    made = decode(64, 1e-9, tp=1)
+    step = dataclasses.replace(
+        made.step, tokens=2**53, steps=2**31 - 1, window_s=1e7, weight_bytes=2**53, kv_bytes=2**53,
+        power_w=1e-9, experts_hit=65536.0, left_out=("<img src=x>",),
+    )  # fmt: skip
+    store("moe", dataclasses.replace(made, step=step, flops=1e18, bytes=1e18), target=ONE, stack=NEW)
+    page = text(client.get(PAGE))
+    assert "NaN" not in page and "Infinity" not in page and ">inf" not in page
+    assert "<img src=x>" not in page and "&lt;img src=x&gt;" in page
