@@ -8,12 +8,16 @@ from collections.abc import Mapping, Sequence
 from benchapp.moe.change import Change
 from benchapp.moe.points import Point
 from benchapp.runs import steps
+from workers.bench.document import Part
 
 VERDICTS = {"better": "faster", "worse": "slower", "same": "the same", "uncertain": "uncertain"}
 #: A part that changed by less than this share of the step is not named.
 NAMED_FROM = 0.005
 #: Libraries whose kernels are no measured library's: they belong to this bench.
 OURS = frozenset({"triton", "torch", "cuda", "tilewatch"})
+
+#: Parts that the backend of the routed experts computes.
+EXPERTS: tuple[Part, ...] = ("dispatch", "fc1", "activation", "fc2", "combine")
 
 
 def rate_words(rate: float | None) -> str:
@@ -68,9 +72,17 @@ def shares(point: Point) -> str:
         f"{name} {value / total:.1%}"
         for name, value in sorted(step.libraries.items(), key=lambda each: -each[1])
     )
-    return (
+    told = (
         f"measured libraries {measured / total:.1%} / torch, Triton and CUDA copies {ours / total:.1%} / "
         f"gaps {gaps / total:.1%} ({said})"
+    )
+    routed = point.backend.partition("+")[2]
+    if routed.partition(".")[0] not in OURS:
+        return told
+    experts = min(ours, sum(step.parts.get(part, 0.0) for part in EXPERTS))
+    return (
+        f"{told}; {routed} is held constant over versions, and beside its {experts / total:.1%} kernels "
+        f"of no measured library and gaps take {(ours - experts + gaps) / total:.1%}"
     )
 
 

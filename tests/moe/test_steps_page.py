@@ -149,3 +149,12 @@ def test_hostile_and_huge_figures_stay_numbers(client, db):
     page = text(client.get(PAGE))
     assert "NaN" not in page and "Infinity" not in page and ">inf" not in page
     assert "<img src=x>" not in page and "&lt;img src=x&gt;" in page
+
+
+def test_experts_of_our_own_are_told_apart_from_what_is_around_them(client, db):
+    made = traced(64, 10e-3, {"attention": 2e-3, "fc1": 7e-3, "gaps": 1e-3}, tp=1)
+    step = dataclasses.replace(made.step, libraries={"flashinfer": 1.5e-3, "torch": 0.5e-3, "triton": 7e-3})
+    store("moe", dataclasses.replace(made, step=step), target=ONE, stack=NEW)
+    page = text(client.get(PAGE))
+    assert "measured libraries 15.0% / torch, Triton and CUDA copies 75.0% / gaps 10.0%" in page
+    assert "beside its 70.0% kernels of no measured library and gaps take 15.0%" in page
