@@ -212,7 +212,7 @@ def fastest_gemm() -> list[Fastest]:
     newest = [each for each in newest_documents(kind="gemm") if each.origin != Document.Origin.IMPORT]
     newest.sort(key=lambda d: (d.origin != Document.Origin.RECORDED, d.received_at), reverse=True)
     named = places.names([each.target for each in newest if each.target is not None])
-    found = []
+    found: list[Fastest] = []
     for document in newest:
         if len(found) == 2:
             break
