@@ -11,7 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.moe import links, queries, step_charts, step_words
+from benchapp.catalog.models import Target
+from benchapp.moe import exports, links, queries, step_charts, step_words
 from benchapp.moe.change import Change, change
 from benchapp.moe.forms import MoeForm
 from benchapp.moe.points import Point
@@ -23,11 +24,18 @@ VERSIONS = 4
 Pairs = Mapping[int, tuple[Point, Change | None]]
 
 
+#: Versions of a table that is taken away.
+EXPORTED = 100
+
+
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     held, unknown = queries.held()
     targets = queries.targets(each.target for each in held)
     form = MoeForm.read(request.GET, held=held, targets=targets)
+    wanted = request.GET.get("format")
+    if wanted in ("csv", "json"):
+        return _export(form, targets, as_csv=wanted == "csv")
     if not form.chosen:
         return render(request, "moe/index.html", {"form": form})
     until = form.values["until"] or ""
@@ -57,10 +65,23 @@ def index(request: HttpRequest) -> HttpResponse:
         "not_shown": [version for version in reading.every if version not in reading.versions],
         "capped": len(reading.points) if reading.capped else None,
         "unknown": unknown,
+        "csv": form.querystring(format="csv"),
+        "json": form.querystring(format="json"),
         "alone": links.measured(case, [targets[each.target] for each in form.chosen]),
         "legend": [(part, part_name(part)) for part in PARTS],
     }
     return render(request, "moe/index.html", context)
+
+
+def _export(form: MoeForm, targets: Mapping[int, Target], *, as_csv: bool) -> HttpResponse:
+    """Every batch of the selection in its newest versions, as a table."""
+    if form.faults:
+        return exports.refused(form.faults)
+    until = form.values["until"] or ""
+    reading = queries.read(form.chosen, targets, form.named, versions=EXPORTED, until=until)
+    pairs = _pairs(reading.points)
+    found = exports.rows([(point, pairs.get(point.measurement, (None, None))[1]) for point in reading.points])
+    return exports.as_csv(found) if as_csv else exports.as_json(found)
 
 
 def _is_slice(point: Point) -> bool:

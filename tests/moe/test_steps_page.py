@@ -158,3 +158,18 @@ def test_experts_of_our_own_are_told_apart_from_what_is_around_them(client, db):
     page = text(client.get(PAGE))
     assert "measured libraries 15.0% / torch, Triton and CUDA copies 75.0% / gaps 10.0%" in page
     assert "beside its 70.0% kernels of no measured library and gaps take 15.0%" in page
+
+
+def test_the_selection_as_csv_and_json(client, two_versions):
+    found = client.get(f"{PAGE}?format=json").json()["steps"]
+    assert [(row["version"], row["batch"], row["tokens_per_second"]) for row in found] == [
+        ("0.6.18", 1, 250.0), ("0.6.18", 64, 8000.0), ("0.6.13", 1, 250.0), ("0.6.13", 64, 6400.0),
+    ]  # fmt: skip
+    assert found[1]["change_verdict"] == "better" and found[1]["fc1_seconds"] == 4e-3
+    lines = client.get(f"{PAGE}?format=csv").content.decode().splitlines()
+    assert len(lines) == 5 and lines[0].startswith("phase,model,layers")
+    assert client.get(f"{PAGE}?format=csv&model=none").status_code == 404
+
+
+def test_an_empty_export_is_a_table_without_rows(client, db):
+    assert client.get(f"{PAGE}?format=json").json() == {"steps": []}
