@@ -53,11 +53,15 @@ def hard_bound(item: schema.Measurement, target: Target) -> float | None:
 
 def _work_seen(item: schema.Measurement) -> Work | None:
     """Of a model's step, that of the experts really hit, in the middle of its window: a routing that hits few
-    experts reads few weights."""
+    experts reads few weights. Of a layer whose routing was drawn, what the document counted by it."""
     if item.kind in UNBOUND:
         return None
     if item.kind not in STEPS:
-        return _work_of(item.kind, item.params)
+        work = _work_of(item.kind, item.params)
+        if work is None or not item.routing or item.flops is None or item.bytes is None:
+            return work
+        share = item.bytes / work.bytes
+        return Work(item.flops, work.read_bytes * share, work.write_bytes * share, work.rate)
     if item.step is None or item.step.experts_hit is None:
         return None
     try:

@@ -159,3 +159,13 @@ def test_a_decode_reads_the_cache_of_the_middle_of_its_window():
 )
 def test_an_exchange_and_a_server_have_no_bound(text: str):
     assert not is_impossible(timed(text, 1e-12, "flushed"), H200)
+
+
+def test_a_layer_is_bound_by_the_experts_its_routing_hit():
+    layer = "moe:tokens=64,hidden=7168,inter=2048,topk=8,experts=256,tp=1,ep=1"
+    text = f"{layer},distribution=power_law_1.2,dtype=fp8"
+    work = from_text(text).work
+    median = 0.8 * work.bytes / 4.8e12
+    expected = timed(text, median, flops=work.flops, bytes=work.bytes)
+    half = timed(text, median, flops=work.flops, bytes=work.bytes / 2, routing=(512, *(0,) * 255))
+    assert is_impossible(expected, H200) and not is_impossible(half, H200)
