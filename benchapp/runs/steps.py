@@ -1,4 +1,4 @@
-"""What a whole model's step, or a server under load, told: read from `Measurement.facts`, and its rates. Pure.
+"""What a whole model's step, or a server under load, told: read from `Measurement.facts`; its rates. Pure.
 
 tok/s is tokens over the timed window. Of a slice it is the projected step's, and `layers_words` says so; no
 page shows the one without the other.

@@ -249,7 +249,7 @@ def test_a_run_is_asked_for_again_by_its_suite_or_its_cases(h200s):
 )
 def test_a_point_is_asked_for_again_where_one_gpu_is_all_of_it(case, target, words):
     row = as_row(from_text(case))
-    address = again.of_point({"torch": "2.13.0"}, target, row.pop("kind"), row)
+    address = again.of_point({"torch": "2.13.0"}, target, str(row.pop("kind")), row)
     query = QueryDict(address.partition("?")[2])
     assert query["what"] == "moe" and query.getlist("case") == [case]
     assert query.get("target", "") == words

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.serving.server import Behaviour, Server
+from workers.bench.cases.serving import Serving
 from workers.bench.serving import measure, plan, probe
 from workers.bench.serving.endpoint import Endpoint
 
@@ -104,7 +105,7 @@ def test_a_server_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
 
 def test_what_cannot_be_measured_is_a_measurement_without_a_time(tmp_path):
     endpoint = at("http://127.0.0.1:9")
-    cases = [plan.Serving("tiny", n, 8, 4, n) for n in (1, 2)]
+    cases = [Serving("tiny", n, 8, 4, n) for n in (1, 2)]
     sweep = measure.Sweep(
         endpoint, "sesame", plan.Times.of(60), None, tmp_path,
         stack_by="stated", backend=None, draw=lambda bits: 1,

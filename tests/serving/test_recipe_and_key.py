@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ def test_the_load_generator_has_a_recipe_of_its_own():
 def test_a_run_gets_no_other_secret_than_a_key_made_for_it(monkeypatch, endpoint):
     monkeypatch.setenv("DATABASE_URL", "postgres://secret")
     monkeypatch.setenv("TILEWATCH_KEY_A", "sesame")
-    assert endpoint_key(types.SimpleNamespace(params={"endpoint": endpoint})) == {}
-    named = types.SimpleNamespace(params={"endpoint": {"api_key_env": "TILEWATCH_KEY_A"}})
+    other: Any = types.SimpleNamespace(params={"endpoint": endpoint})
+    assert endpoint_key(other) == {}
+    named: Any = types.SimpleNamespace(params={"endpoint": {"api_key_env": "TILEWATCH_KEY_A"}})
     assert endpoint_key(named) == {"TILEWATCH_KEY_A": "sesame"}

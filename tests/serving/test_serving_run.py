@@ -24,7 +24,7 @@ Launch = Callable[[], "subprocess.Popen[bytes]"]
 KEY = "sesame-street-7"
 TTFT, ITL, OUTPUT = 0.08, 0.02, 12
 #: The first two requests warm up; of the others, by number, these go wrong.
-FAULTS = {
+FAULTS: dict[int, Fault] = {
     3: "500", 5: "garbage", 6: "cut", 7: "short", 8: "no_usage", 9: "in_one", 10: "told_error", 11: "broken",
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from benchapp.fleet.ask_fields import TIMERS
 from benchapp.fleet.model_asks import STEPS
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim
+from workers.bench.cases.model import Decode
 from workers.bench.gemm import cli
 from workers.bench.moe import cli as moe_cli
 from workers.child import environment
@@ -50,9 +51,9 @@ def test_a_run_of_models_is_told_its_cases_and_the_steps_that_estimates_count_on
     moe_cli.add_arguments(parser)
     args = parser.parse_args(said[1:])
     assert (said[0], args.device, args.case_timeout_s, args.budget_s) == ("moe", "cuda", 60, 900)
-    assert moe_cli.backends_of(args) == ("flashinfer+triton.fused_experts",)
+    assert cli.backends_of(args) == ("flashinfer+triton.fused_experts",)
     (chosen,) = moe_cli.chosen_cases(args)
-    assert chosen.layout.gpus == 2 and args.steps == STEPS
+    assert isinstance(chosen, Decode) and chosen.layout.gpus == 2 and args.steps == STEPS
 
 
 def test_an_operators_settings_of_nccl_reach_the_bench_and_a_gang_sees_its_gpus_alone(tmp_path, monkeypatch):
