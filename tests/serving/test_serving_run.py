@@ -14,7 +14,7 @@ from benchapp.fleet import endpoints
 from benchapp.people.models import User
 from benchapp.runs.models import Measurement, Run, State
 from tests.serving import aiperf
-from tests.serving.server import PROMPT_TOKENS, Behaviour, Server
+from tests.serving.server import PROMPT_TOKENS, Behaviour, Fault, Server
 from tests.workers.conftest import Start, becomes, worker_of
 from workers.bench.cases.serving import Serving as Case
 from workers.bench.serving import plan, run
