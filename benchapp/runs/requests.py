@@ -186,17 +186,34 @@ def gemm(
     """Cases with a version of a library, on what `queue` stands for. On GPUs `foreign` says what becomes of
     a measurement beside another program: it is refused, or flagged. `suite` is the list that the cases are
     of, "" for none; `options` are more parameters of the run."""
-    device = "cpu" if queue.partition(".")[0] == queues.CPU else "cuda"
+    return _measured(
+        Run.Kind.GEMM, noun(cases), cases, suite=suite, version=version, library=library, queue=queue,
+        where=where, gpus=gpus, foreign=foreign, time_limit_s=time_limit_s, options=options,
+    )  # fmt: skip
+
+
+def _measured(
+    kind: Run.Kind,
+    noun: str,
+    cases: Sequence[Case],
+    *,
+    suite: str,
+    version: str,
+    library: str,
+    queue: str,
+    where: str,
+    gpus: Sequence[str],
+    foreign: str,
+    time_limit_s: int | None,
+    options: Mapping[str, Any] | None,
+) -> Request:
+    device = _device(queue)
     params: dict[str, Any] = {"device": device, "suite": suite, "cases": [as_row(case) for case in cases]}
     if device == "cuda":
         params["foreign"] = foreign
-    what = (
-        f"{noun(cases)} suite {suite}"
-        if suite
-        else f"{len(cases)} {noun(cases)} case{'s' * (len(cases) != 1)}"
-    )
+    what = f"{noun} suite {suite}" if suite else f"{len(cases)} {noun} case{'s' * (len(cases) != 1)}"
     return Request(
-        kind=Run.Kind.GEMM,
+        kind=kind,
         title=f"{what[0].upper()}{what[1:]} on {where}",
         queue=queue,
         versions=recipe(library, version, device=device),
@@ -205,6 +222,10 @@ def gemm(
         gpus=tuple(gpus),
         time_limit_s=time_limit_s,
     )
+
+
+def _device(queue: str) -> str:
+    return "cpu" if queue.partition(".")[0] == queues.CPU else "cuda"
 
 
 def is_of_models(case: Case) -> bool:
@@ -266,26 +287,15 @@ def moe(
     sentence}."""
     if library not in MODEL_LIBRARIES:
         raise ValidationError({"library": f"Expected {' or '.join(MODEL_LIBRARIES)} for whole models."})
-    device = "cpu" if queue.partition(".")[0] == queues.CPU else "cuda"
     size, there = gang_size(cases), max(1, len(gpus))
-    if device == "cuda" and size != there:
+    if _device(queue) == "cuda" and size != there:
         raise ValidationError(
             {"gpus": f"These cases take {size} GPUs together (tp × ep), and {there} would be held."}
         )
-    params: dict[str, Any] = {"device": device, "suite": suite, "cases": [as_row(case) for case in cases]}
-    if device == "cuda":
-        params["foreign"] = foreign
-    what = f"MoE suite {suite}" if suite else f"{len(cases)} MoE case{'s' * (len(cases) != 1)}"
-    return Request(
-        kind=Run.Kind.MOE,
-        title=f"{what} on {where}",
-        queue=queue,
-        versions=recipe(library, version, device=device),
-        params=params | dict(options or {}),
-        needs_environment=True,
-        gpus=tuple(gpus),
-        time_limit_s=time_limit_s,
-    )
+    return _measured(
+        Run.Kind.MOE, "MoE", cases, suite=suite, version=version, library=library, queue=queue, where=where,
+        gpus=gpus, foreign=foreign, time_limit_s=time_limit_s, options=options,
+    )  # fmt: skip
 
 
 def request_cpu_models(

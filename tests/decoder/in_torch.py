@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import multiprocessing
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tests.asked_in_torch import answer
 from tests.decoder.rank import PROMPT, made, run, script, tokens_of
 from workers.bench import model_work
 from workers.bench.decoder import invariants, marks
@@ -218,13 +217,6 @@ def gang(names: list[str], sizes: list[list[int]]) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    for line in sys.stdin:
-        asked = json.loads(line)
-        torch.manual_seed(1)
-        print(json.dumps(globals()[asked["function"]](**asked["arguments"])), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    answer(globals(), lambda: torch.manual_seed(1))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import math
-import sys
 from typing import Any
 
 import torch
 
+from tests.asked_in_torch import answer
 from workers.bench.cases.parse import from_text
 from workers.bench.document import BenchError
 from workers.bench.experts import (
@@ -261,13 +260,7 @@ def cute_dsl() -> dict[str, Any]:
     return {"equal": torch.equal(rows, wanted), "finite": math.isfinite(float(made["w2_alpha"].sum()))}
 
 
-def main() -> None:
-    for line in sys.stdin:
-        asked = json.loads(line)
-        print(json.dumps(globals()[asked["function"]](**asked["arguments"])), flush=True)
-
-
 if __name__ == "__main__":
     torch.set_grad_enabled(False)
     torch.set_num_threads(1)
-    main()
+    answer(globals())

@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from workers.bench.arguments import backends_of
 from workers.bench.cases import parse as cases
 from workers.bench.cases.gemm import Gemm as Case
 from workers.bench.document import BenchError
@@ -127,9 +128,9 @@ def test_cases_of_any_kind_backends_and_how_they_are_timed_are_in_the_repeat_com
     assert [case.kind for case in wanted] == ["gemm", "rmsnorm", "copy"]
     again = arguments(*cli.repeat_command(args, wanted)[4:])
     assert cli.chosen_cases(again) == wanted
-    assert cli.backends_of(again) == ("torch.mm", "torch.copy_", "flashinfer.rmsnorm")
+    assert backends_of(again) == ("torch.mm", "torch.copy_", "flashinfer.rmsnorm")
     assert (again.timer, again.l2, again.processes) == ("cuda_graph", "flushed", 3)
-    assert cli.backends_of(arguments("--shape", "1x1x1")) is None
+    assert backends_of(arguments("--shape", "1x1x1")) is None
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 from typing import Any
 
 import torch
 
+from tests.asked_in_torch import answer
 from workers.bench.cases.gemm import GroupedGemm, output_of
 from workers.bench.cases.parse import from_text
 from workers.bench.operators import correctness, flashinfer_grouped, formats, products, registry, stack
@@ -144,14 +143,7 @@ def observed(device: str) -> dict[str, str]:
     return stack.observed(torch, device)
 
 
-def main() -> None:
+if __name__ == "__main__":
     torch.set_grad_enabled(False)
     torch.set_num_threads(1)
-    for line in sys.stdin:
-        asked = json.loads(line)
-        answer = globals()[asked["function"]](**asked["arguments"])
-        print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    answer(globals())

@@ -9,6 +9,7 @@ from benchapp.fleet.ask_fields import TIMERS
 from benchapp.fleet.model_asks import STEPS
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim
+from workers.bench.arguments import backends_of
 from workers.bench.cases.model import Decode
 from workers.bench.gemm import cli
 from workers.bench.moe import cli as moe_cli
@@ -34,7 +35,7 @@ def test_options_of_an_ask_are_options_of_the_bench(tmp_path):
         run = claimed(processes=3, case_timeout_s=60, timer=timer, backends=backends)
         args = parsed(gemm_arguments(run, tmp_path, 900))
         assert (args.processes, args.case_timeout_s, args.timer, args.budget_s) == (3, 60, timer, 900)
-        assert cli.backends_of(args) == tuple(backends)
+        assert backends_of(args) == tuple(backends)
         assert json.loads(args.cases.read_text()) == run.params["cases"]
 
 
@@ -51,7 +52,7 @@ def test_a_run_of_models_is_told_its_cases_and_the_steps_that_estimates_count_on
     moe_cli.add_arguments(parser)
     args = parser.parse_args(said[1:])
     assert (said[0], args.device, args.case_timeout_s, args.budget_s) == ("moe", "cuda", 60, 900)
-    assert cli.backends_of(args) == ("flashinfer+triton.fused_experts",)
+    assert backends_of(args) == ("flashinfer+triton.fused_experts",)
     (chosen,) = moe_cli.chosen_cases(args)
     assert isinstance(chosen, Decode) and chosen.layout.gpus == 2 and args.steps == STEPS
 

@@ -15,16 +15,13 @@ from workers.bench.document import BenchError, Measurement, Target
 from workers.bench.gemm.how import How
 from workers.bench.gemm.process import MODULE, Child, Order
 from workers.bench.gemm.results import Done, Results, lost, rebuild
+from workers.bench.stopping import StoppedError
 from workers.bench.timers.calibrate import Calibration
 
 #: for importing torch and initialising a device from a cold disk
 START_TIMEOUT_S = 300.0
 #: between two things that a child says: its libraries load, buffers are freed, a profiler starts
 PAUSE_TIMEOUT_S = 120.0
-
-
-class StoppedError(Exception):
-    """The bench was asked to stop. Raised wherever it is at by whoever handles the signal."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

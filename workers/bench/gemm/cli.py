@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
-import importlib.util
-import signal
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
+from workers.bench import arguments
 from workers.bench.cases import parse
 from workers.bench.cases.base import Case
 from workers.bench.cases.gemm import FORMATS, Gemm
 from workers.bench.document import GPU_TIMERS, BenchError, Document, Measurement, Progress, now
-from workers.bench.gemm.children import Limits, StoppedError, measure_groups
+from workers.bench.gemm.children import Limits, measure_groups
 from workers.bench.gemm.how import How
 from workers.bench.gemm.results import Results
 from workers.bench.gemm.sets import L2_CHOICES
 from workers.bench.modules import lock
+from workers.bench.stopping import stopped_by_sigterm
 from workers.bench.suites import SUITES
 
 #: shapes in one argument of the repeat command, so that a long list is no long command
 _NAMED = 50
-MAX_THREADS = 4096
 MAX_PROCESSES = 100
 TIMERS = ("auto", *GPU_TIMERS)
 
@@ -98,10 +94,9 @@ def run(args: argparse.Namespace) -> Document:
 
     Reads the arguments of `add_arguments`, and `args.progress` (a path or None) where it is there.
     """
-    cases, backends = chosen_cases(args), backends_of(args)
+    cases, backends = chosen_cases(args), arguments.backends_of(args)
     _check_limits(args)
-    if importlib.util.find_spec("torch") is None:
-        raise BenchError("no_torch", "The gemm bench needs torch, and this Python has none: install torch.")
+    arguments.need_torch("gemm bench")
     started_at, began = now(), time.monotonic()
     progress = Progress(getattr(args, "progress", None))
     total = len(cases) * args.processes
@@ -168,35 +163,13 @@ def notes(results: Results) -> tuple[str, ...]:
     return ()
 
 
-@contextlib.contextmanager
-def stopped_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the measuring, and not the bench, which then writes what it has."""
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise StoppedError
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGTERM) is stop:
-            signal.signal(signal.SIGTERM, before)
-
-
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
     """The cases of --suite, --cases, --shape, --case and the M sweep together, in that order, once each."""
     dtypes = [name.strip() for name in args.dtype.split(",") if name.strip()]
     wrong = next((name for name in dtypes if name not in FORMATS), None)
     if wrong is not None or not dtypes:
         raise BenchError("bad_case", f"--dtype {args.dtype!r}: expected of {', '.join(FORMATS)}.")
-    cases: list[Case] = []
-    if args.suite is not None:
-        if args.suite not in SUITES:
-            raise BenchError(
-                "bad_suite", f"No suite is called {args.suite!r}; there are {', '.join(SUITES)}."
-            )
-        cases += SUITES[args.suite]
+    cases = arguments.suite(args.suite, SUITES)
     if args.cases is not None:
         cases += parse.from_file(args.cases)
     for shape in (shape for listed in args.shape for shape in listed.split(",")):
@@ -213,11 +186,7 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
         raise BenchError(
             "no_cases", "Nothing to measure: name a --suite, --cases, --shape, --case, or --m, --n and --k."
         )
-    if len(cases) > parse.MAX_CASES:
-        raise BenchError(
-            "bad_case", f"{len(cases):,} cases asked for, at most {parse.MAX_CASES:,} are taken."
-        )
-    return cases
+    return arguments.at_most(cases, parse.MAX_CASES)
 
 
 def repeat_command(args: argparse.Namespace, cases: Sequence[Case]) -> tuple[str, ...]:
@@ -233,30 +202,21 @@ def repeat_command(args: argparse.Namespace, cases: Sequence[Case]) -> tuple[str
         if others:
             command += ["--case", *others]
     if args.backend:
-        command += ["--backend", ",".join(backends_of(args) or ())]
+        command += ["--backend", ",".join(arguments.backends_of(args) or ())]
     for option, chosen in (("--timer", args.timer), ("--l2", args.l2)):
         if chosen != "auto":
             command += [option, chosen]
     if args.processes != 1:
         command += ["--processes", str(args.processes)]
-    options: dict[str, Any] = {
-        "--threads": args.threads,
-        "--case-seconds": args.case_seconds,
-        "--case-timeout-s": args.case_timeout_s,
-        "--budget-s": args.budget_s,
-    }
-    for option, value in options.items():
-        if value is not None:
-            command += [option, f"{value:g}"]
+    command += arguments.as_words(
+        {
+            "--threads": args.threads,
+            "--case-seconds": args.case_seconds,
+            "--case-timeout-s": args.case_timeout_s,
+            "--budget-s": args.budget_s,
+        }
+    )
     return tuple(command)
-
-
-def backends_of(args: argparse.Namespace) -> tuple[str, ...] | None:
-    """The backends of --backend, without repeats; None where it is not there."""
-    names = [name.strip() for listed in args.backend for name in listed.split(",")]
-    if not all(names):
-        raise BenchError("bad_argument", "--backend: expected names such as torch.mm, between commas.")
-    return tuple(dict.fromkeys(names)) or None
 
 
 def summary(measurement: Measurement) -> str:
@@ -270,13 +230,8 @@ def summary(measurement: Measurement) -> str:
 
 
 def _check_limits(args: argparse.Namespace) -> None:
-    if args.threads is not None and args.threads > MAX_THREADS:
-        raise BenchError("bad_argument", f"--threads {args.threads}: expected at most {MAX_THREADS:,}.")
+    arguments.check_limits(args)
     if not 1 <= args.processes <= MAX_PROCESSES:
         raise BenchError(
             "bad_argument", f"--processes {args.processes}: expected a number from 1 to {MAX_PROCESSES}."
         )
-    for name in ("threads", "case_seconds", "case_timeout_s", "budget_s"):
-        value = getattr(args, name)
-        if value is not None and not value > 0:
-            raise BenchError("bad_argument", f"--{name.replace('_', '-')} {value:g}: expected more than 0.")

@@ -9,16 +9,17 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from workers.bench import arguments
 from workers.bench.cases import parse
 from workers.bench.cases.base import Case
 from workers.bench.cases.collective import AllReduce, AllToAll
 from workers.bench.cases.model import Decode, Prefill
 from workers.bench.document import BenchError, Document, Measurement, Progress, now
-from workers.bench.gemm.cli import MAX_THREADS, backends_of, floor_costs, stopped_by_sigterm
+from workers.bench.gemm.cli import floor_costs
 from workers.bench.modules import lock
 from workers.bench.moe import groups
+from workers.bench.stopping import stopped_by_sigterm
 from workers.bench.suites.models import MODEL_SUITES
 
 KINDS = (Decode, Prefill, AllReduce, AllToAll)
@@ -71,11 +72,8 @@ def run(args: argparse.Namespace) -> Document:
     """Measure what `args` ask for. BenchError where nothing can be measured; a failed case is an outcome."""
     cases = chosen_cases(args)
     _check_limits(args)
-    if importlib.util.find_spec("torch") is None:
-        raise BenchError(
-            "no_torch", "The bench of models needs torch, and this Python has none: install torch."
-        )
-    backends = backends_of(args) or default_backends(args.device)
+    arguments.need_torch("bench of models")
+    backends = arguments.backends_of(args) or default_backends(args.device)
     how = groups.How(args.device, backends, args.steps, args.case_seconds, args.threads)
     started_at, began = now(), time.monotonic()
     progress = Progress(getattr(args, "progress", None))
@@ -116,13 +114,7 @@ def default_backends(device: str) -> tuple[str, ...]:
 
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
     """The cases of --suite, --cases and --case together, in that order, once each. Raises BenchError."""
-    cases: list[Case] = []
-    if args.suite is not None:
-        if args.suite not in MODEL_SUITES:
-            raise BenchError(
-                "bad_suite", f"No suite is called {args.suite!r}; there are {', '.join(MODEL_SUITES)}."
-            )
-        cases += MODEL_SUITES[args.suite]
+    cases = arguments.suite(args.suite, MODEL_SUITES)
     if args.cases is not None:
         cases += parse.from_file(args.cases)
     cases += (parse.from_text(text) for listed in args.case for text in listed.split(";"))
@@ -133,9 +125,7 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
         raise BenchError("bad_case", f"{stray}: this bench measures {kinds}; `gemm` takes single kernels.")
     if not cases:
         raise BenchError("no_cases", "Nothing to measure: name a --suite, --cases or --case.")
-    if len(cases) > MAX_CASES:
-        raise BenchError("bad_case", f"{len(cases):,} cases asked for, at most {MAX_CASES:,} are taken.")
-    return cases
+    return arguments.at_most(cases, MAX_CASES)
 
 
 def repeat_command(args: argparse.Namespace, cases: Sequence[Case]) -> tuple[str, ...]:
@@ -147,17 +137,16 @@ def repeat_command(args: argparse.Namespace, cases: Sequence[Case]) -> tuple[str
         texts = [str(case) for case in cases]
         command += ["--case", *(";".join(texts[i : i + _NAMED]) for i in range(0, len(texts), _NAMED))]
     if args.backend:
-        command += ["--backend", ",".join(backends_of(args) or ())]
-    options: dict[str, Any] = {
-        "--steps": args.steps,
-        "--threads": args.threads,
-        "--case-seconds": args.case_seconds,
-        "--case-timeout-s": args.case_timeout_s,
-        "--budget-s": args.budget_s,
-    }
-    for option, value in options.items():
-        if value is not None:
-            command += [option, f"{value:g}"]
+        command += ["--backend", ",".join(arguments.backends_of(args) or ())]
+    command += arguments.as_words(
+        {
+            "--steps": args.steps,
+            "--threads": args.threads,
+            "--case-seconds": args.case_seconds,
+            "--case-timeout-s": args.case_timeout_s,
+            "--budget-s": args.budget_s,
+        }
+    )
     return tuple(command)
 
 
@@ -179,13 +168,8 @@ def summary(measured: Measurement) -> str:
 
 
 def _check_limits(args: argparse.Namespace) -> None:
-    if args.threads is not None and args.threads > MAX_THREADS:
-        raise BenchError("bad_argument", f"--threads {args.threads}: expected at most {MAX_THREADS:,}.")
+    arguments.check_limits(args)
     if not 1 <= args.steps <= MAX_STEPS:
         raise BenchError(
             "bad_argument", f"--steps {args.steps}: expected a whole number from 1 to {MAX_STEPS:,}."
         )
-    for name in ("threads", "case_seconds", "case_timeout_s", "budget_s"):
-        value = getattr(args, name)
-        if value is not None and not value > 0:
-            raise BenchError("bad_argument", f"--{name.replace('_', '-')} {value:g}: expected more than 0.")

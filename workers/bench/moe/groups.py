@@ -12,12 +12,12 @@ from workers.bench.cases.base import Case
 from workers.bench.cases.model import Decode, Prefill
 from workers.bench.cases.parse import as_row
 from workers.bench.document import BenchError, Measurement, Outcome, Target
-from workers.bench.gemm.children import StoppedError
 from workers.bench.gemm.results import Results
 from workers.bench.gemm.untimed import without_time
 from workers.bench.moe import capacity, fit, told
 from workers.bench.moe.collectives import backends as collective_backends
 from workers.bench.moe.gang import MODULE, Gang, LostError
+from workers.bench.stopping import StoppedError
 from workers.bench.timers.calibrate import Calibration
 
 #: for importing torch and initialising a device from a cold disk; for ranks to find one another

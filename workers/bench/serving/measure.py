@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Literal
 
 from workers.bench import timing
 from workers.bench.cases.serving import Serving as Case
-from workers.bench.document import SAMPLE_CAP, Measurement, Outcome, now
+from workers.bench.document import SAMPLE_CAP, BenchError, Measurement, Outcome, now
 from workers.bench.gemm.untimed import without_time
 from workers.bench.serving import plan, read, run
 from workers.bench.serving.endpoint import Endpoint
 from workers.bench.serving.probe import UnfitError
+from workers.bench.stopping import StoppedError, stopped_by_sigterm
 
 HIDDEN = "[api key]"
-
-
-class StoppedError(Exception):
-    """The bench was asked to stop."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -60,8 +54,10 @@ class Sweep:
                 measured = self._without(case, "timeout", left)
             else:
                 try:
-                    with _stopped_by_sigterm():
+                    with stopped_by_sigterm():
                         measured = self._one(case)
+                except BenchError as fault:  # its export cannot be read; the other cases keep theirs
+                    measured = self._without(case, "crashed", fault.sentence)
                 except StoppedError:
                     left = "Not started: the bench was asked to stop."
                     measured = self._without(case, "timeout", "Broken off: the bench was asked to stop.")
@@ -127,19 +123,3 @@ class Sweep:
     def _redacted(self, text: str) -> str:
         """A server may say the key again in its errors."""
         return text.replace(self.key, HIDDEN) if self.key else text
-
-
-@contextlib.contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the measuring, and not the bench, which then writes what it has."""
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise StoppedError
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGTERM) is stop:
-            signal.signal(signal.SIGTERM, before)

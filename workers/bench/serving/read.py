@@ -31,6 +31,8 @@ _MEANT = {
 }
 #: Tokens in one piece of a stream, on average, above which there is no saying how long one takes.
 MOST_IN_A_PIECE = 64
+#: of a window or a latency, as documents take them; longer ones are faults of a clock
+LONGEST_S = 1e7
 #: What each kind means, for people.
 KINDS = {
     "timeout": "took longer than a request may",
@@ -135,7 +137,7 @@ def _seconds(metrics: Mapping[str, Any], name: str) -> float | None:
     if type(value) not in (int, float):
         return None
     seconds = float(value) * _scale(name, unit)
-    return seconds if math.isfinite(seconds) and seconds > 0 else None
+    return seconds if 0 < seconds <= LONGEST_S else None
 
 
 def _seconds_each(metrics: Mapping[str, Any], name: str) -> array[float]:
@@ -144,7 +146,7 @@ def _seconds_each(metrics: Mapping[str, Any], name: str) -> array[float]:
         return array("d")
     scale = _scale(name, unit)
     numbers = array("d", (float(v) * scale for v in values if type(v) in (int, float)))
-    return numbers if all(math.isfinite(v) and v >= 0 for v in numbers) else array("d")
+    return numbers if all(0 <= v <= LONGEST_S for v in numbers) else array("d")
 
 
 def _scale(name: str, unit: str) -> float:
@@ -183,7 +185,8 @@ def percentiles(values: Iterable[float]) -> Percentiles | None:
 def serving(
     found: Sequence[Record], *, stack_by: Literal["told", "stated"], gpus: int | None
 ) -> Serving | None:
-    """What the document holds of a case's requests; None where none was sent.
+    """What the document holds of a case's requests; None where none was sent. Raises BenchError where clocks
+    tell of no window.
 
     The window runs from the first request to the end of the last, of those that went wrong too.
     """
@@ -191,6 +194,12 @@ def serving(
         return None
     good = [record for record in found if not record.fault]
     window = (max(record.ended_ns for record in found) - min(record.started_ns for record in found)) / 1e9
+    if window > LONGEST_S or (good and window <= 0):
+        raise BenchError(
+            "aiperf_export",
+            f"AIPerf's export tells of a window of {window:,.0f} s: expected more than 0, and at most"
+            f" {LONGEST_S:,.0f}.",
+        )
     return Serving(
         sent=len(found),
         completed=len(good),
