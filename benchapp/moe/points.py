@@ -121,6 +121,17 @@ class Point:
         return steps.layers_words(self.step) if self.step else ""
 
     @property
+    def projection(self) -> str:
+        """How a slice's whole step was reckoned: it differs from batch to batch."""
+        told = self.step.left_out if self.step else ()
+        return next((said for said in told if self.sliced and said.startswith(self.sliced)), "")
+
+    @property
+    def left_out(self) -> list[str]:
+        """What every figure is without."""
+        return [said for said in self.step.left_out if said != self.projection] if self.step else []
+
+    @property
     def roofline_s(self) -> float | None:
         """Roofline time of the layers measured; None where work or peaks are not known."""
         if self.limit is None or not self.flops or not self.moved:

@@ -142,7 +142,7 @@ def _group(
             and (said := step_words.moved_words(pairs[point.measurement][0], point))
         ],
         "left_out": list(
-            dict.fromkeys(said for point in points if point.step for said in point.step.left_out)
+            dict.fromkeys(said for point in points for said in point.left_out)
         ),
     }
 
