@@ -174,10 +174,14 @@ def estimates(ask: Ask, machines: offers.Machines) -> dict[str, list[tuple[Case,
     """By target, the memory that each case of a model needs there, the fullest first; None where nobody knows
     the target's memory."""
     cases, found = ask.chosen_cases, {}
+    # many targets have the same memory, and each case of each is reckoned in turn
+    known: dict[tuple[int, str], list[tuple[Case, Estimate]]] = {}
     for target in ask.targets:
         memory = machines.memory_of(target)
         device = "cpu" if target.partition(":")[0] == "cpu" else "cuda"
-        found[target] = None if memory is None else model_asks.fullest(cases, memory, device=device)
+        if memory is not None and (memory, device) not in known:
+            known[memory, device] = model_asks.fullest(cases, memory, device=device)
+        found[target] = None if memory is None else known[memory, device]
     return found
 
 

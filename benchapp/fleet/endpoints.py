@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -14,9 +14,10 @@ from benchapp.fleet.models import Endpoint, Installation
 from benchapp.people import audit
 from benchapp.people.models import User
 from benchapp.runs import queues
-from benchapp.runs.actions import Request, request_run
+from benchapp.runs.actions import Request, cancel, request_run
 from benchapp.runs.models import Job, Run
 from benchapp.runs.requests import clean_version
+from benchapp.runs.states import ACTIVE
 from workers.bench.cases.parse import as_row
 from workers.bench.cases.serving import Serving
 
@@ -25,8 +26,6 @@ AIPERF = "0.13.0"
 FIELDS = ("url", "model", "hardware", "gpus", "stack", "api_key_env")
 #: Of a run beside its cases: AIPerf's start and end, and waiting for the cores.
 SPARE_S = 300
-#: Runs that are looked at for when an endpoint was measured last.
-_LOOKED_AT = 500
 
 
 @transaction.atomic
@@ -50,16 +49,28 @@ def edit(endpoint: Endpoint, fields: Mapping[str, Any], user: User) -> bool:
         return False
     Endpoint.objects.filter(pk=endpoint.pk).update(**changed)
     audit.record(user, "edit_endpoint", endpoint.name, **changed)
+    if {"url", "api_key_env"} & changed.keys():
+        _cancel_runs(endpoint, user)
     return True
 
 
 @transaction.atomic
 def switch(endpoint: Endpoint, user: User, *, enabled: bool) -> bool:
-    """Let it be measured, or no longer. False where it stands so already."""
+    """Let it be measured, or no longer: its runs are cancelled then. False where it stands so already."""
     if not Endpoint.objects.filter(pk=endpoint.pk).exclude(enabled=enabled).update(enabled=enabled):
         return False
     audit.record(user, "enable_endpoint" if enabled else "disable_endpoint", endpoint.name)
+    if not enabled:
+        _cancel_runs(endpoint, user)
     return True
+
+
+def _cancel_runs(endpoint: Endpoint, user: User) -> None:
+    """Those that would still ask the address that they were given."""
+    for run in Run.objects.filter(
+        kind=Run.Kind.SERVING, state__in=ACTIVE, params__endpoint__name=endpoint.name
+    ):
+        cancel(run, user)
 
 
 def _only(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,14 +150,14 @@ class Row:
 
 
 def rows() -> list[Row]:
-    endpoints: Sequence[Endpoint] = list(Endpoint.objects.select_related("added_by"))
-    newest: dict[str, Run] = {}
-    recent: Iterable[Run] = Run.objects.filter(kind=Run.Kind.SERVING).order_by("-pk")[:_LOOKED_AT]
-    for run in recent:
-        told = run.params.get("endpoint")
-        if isinstance(told, dict):
-            newest.setdefault(str(told.get("name")), run)
-    return [Row(endpoint, newest.get(endpoint.name)) for endpoint in endpoints]
+    newest = (
+        Run.objects.filter(kind=Run.Kind.SERVING)
+        .order_by("params__endpoint__name", "-pk")
+        .distinct("params__endpoint__name")
+    )
+    by_name = {run.params["endpoint"]["name"]: run for run in newest}
+    endpoints = Endpoint.objects.select_related("added_by")
+    return [Row(endpoint, by_name.get(endpoint.name)) for endpoint in endpoints]
 
 
 def hosts() -> list[Installation]:

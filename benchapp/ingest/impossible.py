@@ -16,6 +16,8 @@ from workers.bench.document import BenchError
 
 #: Kinds without a bound: an exchange waits for links and other GPUs, and what a server does is not known.
 UNBOUND = (*COLLECTIVES, SERVING)
+#: Kinds whose work follows the routing that a document tells.
+ROUTED = ("moe", "moe_layer")
 
 #: (name, type, value) of each parameter: as keys, True and 1 are equal
 _Key = tuple[tuple[str, type, Value], ...]
@@ -58,7 +60,9 @@ def _work_seen(item: schema.Measurement) -> Work | None:
         return None
     if item.kind not in STEPS:
         work = _work_of(item.kind, item.params)
-        if work is None or not item.routing or item.flops is None or item.bytes is None:
+        if work is None or item.kind not in ROUTED or not item.routing:
+            return work
+        if item.flops is None or item.bytes is None:
             return work
         share = item.bytes / work.bytes
         return Work(item.flops, work.read_bytes * share, work.write_bytes * share, work.rate)
@@ -71,9 +75,9 @@ def _work_seen(item: schema.Measurement) -> Work | None:
     if not isinstance(case, Decode | Prefill):
         return None
     grown = item.step.steps // 2 if isinstance(case, Decode) else 0
-    return model_work.step_work(
-        case.layout, case.phase, case.batch, case.context + grown, item.step.experts_hit
-    )
+    # every token goes to so many at least
+    hit = max(item.step.experts_hit, float(case.layout.model.top_k))
+    return model_work.step_work(case.layout, case.phase, case.batch, case.context + grown, hit)
 
 
 def _work_of(kind: str, params: Mapping[str, Value]) -> Work | None:

@@ -20,8 +20,11 @@ from pydantic import (
 )
 
 from benchapp.catalog.versions import PATTERN
+from benchapp.runs.steps import COLLECTIVES, SERVING, STEPS
 from benchapp.tiles import families
 from workers.bench import document as doc
+from workers.bench.cases.parse import from_params
+from workers.bench.document import BenchError
 
 #: Earliest and latest (relative to now) moment a measurement may claim.
 EPOCH = dt.datetime(2015, 1, 1, tzinfo=dt.UTC)
@@ -207,8 +210,6 @@ StepTime = Annotated[float, Field(ge=1e-9, le=1e7)]
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
 Library = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.\-]{1,40}$")]
 Sentence = Annotated[str, StringConstraints(min_length=1, max_length=500)]
-#: kinds of case whose measurements are of a whole model's steps
-STEPS = ("decode", "prefill")
 #: parts are sums of single kernels' times, and rounded in writing
 PARTS_TOLERANCE = 1e-6
 
@@ -328,7 +329,13 @@ class Measurement(Strict):
             raise ValueError(f"outcome {self.outcome} needs statistics and timer")
         if self.statistics is not None and (self.kind in STEPS) != (self.step is not None):
             raise ValueError(f"step belongs to the kinds {' and '.join(STEPS)}, wherever they have a time")
-        if self.serving is not None and self.kind != "serving":
+        if self.kind in (*COLLECTIVES, SERVING):
+            # their pages read single parameters
+            try:
+                from_params(self.kind, self.params, "params")
+            except BenchError as error:
+                raise ValueError(error.sentence) from None
+        if self.serving is not None and self.kind != SERVING:
             raise ValueError("serving belongs to the kind of that name")
         if self.outcome == "ok" and self.correctness is None:
             raise ValueError("outcome ok needs correctness; without a check it is unverified")

@@ -11,7 +11,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from benchapp.moe.points import DOUBTFUL, Point
+from benchapp.moe.points import Point
+from benchapp.runs.ranking import DOUBTFUL
 from workers.bench.timing import median_interval
 
 Verdict = Literal["better", "worse", "same", "uncertain"]
@@ -64,7 +65,8 @@ def _judge(
     if ends[0] is None or ends[1] is None:
         return "uncertain", "too few samples were kept"
     (old, old_low, old_high), (new, new_low, new_high) = ends[0], ends[1]
-    if abs(ratio * new / old - 1) > MARGIN:
+    # of a slice tok/s is of the projected step, and the samples of the layers measured
+    if not after.sliced and abs(ratio * new / old - 1) > MARGIN:
         return "uncertain", "the window as a whole and its median step disagree"
     low, high = new_low / old_high, new_high / old_low
     if low > 1 + DIFFERS:
@@ -84,7 +86,7 @@ def _hinders(before: Point, after: Point) -> str:
         return "measured in another configuration"
     if before.timer != after.timer:
         return "measured by another timer"
-    doubt = sorted(DOUBTFUL.intersection((*before.flags, *after.flags)))
+    doubt = [flag for flag in DOUBTFUL if flag in (*before.flags, *after.flags)]
     return doubt[0].replace("_", " ") if doubt else ""
 
 

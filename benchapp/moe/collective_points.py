@@ -9,6 +9,7 @@ from typing import Any
 
 from benchapp.catalog.versions import version_order
 from benchapp.moe.bandwidths import algorithm_bandwidth, bus_bandwidth
+from benchapp.runs.ranking import DOUBTFUL
 from benchapp.web.templatetags.units import percent, si_time
 from workers.bench.cases.collective import AllReduce, AllToAll
 from workers.bench.models import Model, models
@@ -16,8 +17,6 @@ from workers.bench.models import Model, models
 KIND_NAMES = {"all_reduce": "all-reduce", "all_to_all": "all-to-all"}
 #: All-reduces of a layer whose attention and experts tensor parallelism splits: one behind each.
 REDUCES_A_LAYER = 2
-#: Flags that leave a time uncertain.
-DOUBTFUL = frozenset({"throttled", "contended", "few_samples"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

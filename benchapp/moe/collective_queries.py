@@ -10,9 +10,10 @@ from django.db.models import Max
 
 from benchapp.catalog.models import Series, Target
 from benchapp.moe.collective_points import DecodeStep, Exchange, link_words, ordered, version_of
-from benchapp.moe.newest import GLYPHS, ROLES, Row, mark_of, newest, notes_of, source_of
+from benchapp.moe.newest import GLYPHS, ROLES, Row, mark_of, newest, notes_of
 from benchapp.runs import steps
 from benchapp.runs.models import Document, Latest
+from benchapp.runs.queries import source_of
 from benchapp.web.templatetags.units import small_ratio
 from workers.bench.cases.collective import AllReduce, AllToAll
 from workers.bench.models import models

@@ -10,8 +10,8 @@ from django.http import HttpResponse, JsonResponse
 from benchapp.moe.change import Change
 from benchapp.moe.points import Point
 from benchapp.runs.steps import PARTS
+from benchapp.runs.tables import Plain, safe_cell
 
-Plain = str | int | float | None
 COLUMNS = (
     "phase", "model", "layers", "layers_total", "batch", "context", "tp", "ep", "dtype", "version",
     "backend", "configuration", "gpu", "measured_at", "outcome", "flags", "ranked", "error",
@@ -61,7 +61,7 @@ def as_csv(found: Sequence[dict[str, Plain]]) -> HttpResponse:
     writer = csv.DictWriter(response, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for row in found:
-        writer.writerow({name: _plain(value) for name, value in row.items()})
+        writer.writerow({name: safe_cell(value) for name, value in row.items()})
     return response
 
 
@@ -72,8 +72,3 @@ def as_json(found: Sequence[dict[str, Plain]]) -> JsonResponse:
 def refused(faults: Sequence[str]) -> HttpResponse:
     """A page may fall back to a default and say so. A table must not: 404, with the sentence."""
     return HttpResponse(f"{faults[0]}\n", status=404, content_type="text/plain; charset=utf-8")
-
-
-def _plain(value: Plain) -> Plain:
-    """Names come from documents: a leading sign would make a spreadsheet compute them."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value

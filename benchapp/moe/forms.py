@@ -9,7 +9,8 @@ from typing import Any
 from django import forms
 
 from benchapp.catalog.models import Target
-from benchapp.moe.places import is_at, names, places
+from benchapp.catalog.places import names
+from benchapp.moe.places import is_at, places
 from benchapp.moe.points import layout_words
 from benchapp.moe.queries import Held
 from benchapp.web.filters import FilterForm

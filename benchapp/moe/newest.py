@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db.models import Case as Choice
 from django.db.models import QuerySet, When
-from django.urls import reverse
 
 from benchapp.catalog.models import Series
 from benchapp.runs.models import Measurement
@@ -50,14 +49,6 @@ def mark_of(row: Row) -> str:
     if row["outcome"] in ("incorrect", "unsupported"):
         return str(row["outcome"])
     return "invalid" if row["outcome"] in ("ok", "unverified") else "failed"
-
-
-def source_of(row: Row) -> tuple[str, str]:
-    """(address, in words) of the run that measured a row, or of its document where it came without one."""
-    run, document = row["run_id"], row["document_id"]
-    if run:
-        return reverse("runs:detail", args=[run]), f"run {run}"
-    return reverse("runs:document", args=[document]), f"document {document}"
 
 
 def notes_of(rows: Iterable[Row]) -> list[str]:

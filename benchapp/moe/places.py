@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
 from benchapp.catalog.models import Target
 
 #: Before the name of a product, in an address.
 ANY = "any:"
-
-
-def names(targets: Collection[Target]) -> dict[int, str]:
-    """A name for each by its key, told apart by host, and by UUID where one host has several."""
-    models = Counter(str(target) for target in targets)
-    hosts = Counter((str(target), str(target.host or "")) for target in targets)
-    named = {}
-    for target in targets:
-        said = [str(target)]
-        if models[str(target)] > 1:
-            said += [str(target.host)] if target.host else []
-            if hosts[str(target), str(target.host or "")] > 1 and target.uuid:
-                said.append(target.uuid[:12])
-        named[target.pk] = ", ".join(said)
-    return named
 
 
 def places(ids: Iterable[int], targets: Mapping[int, Target], named: Mapping[int, str]) -> dict[str, str]:

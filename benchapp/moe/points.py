@@ -15,8 +15,6 @@ from workers.bench.document import Step
 
 #: What a stack is called by: its own library before what it lies on.
 LIBRARIES = ("flashinfer", "vllm", "sglang", "tensorrt-llm", "sgl-kernel", "torch")
-#: Flags that leave a speed uncertain.
-DOUBTFUL = frozenset({"throttled", "contended", "few_samples"})
 
 
 def version_of(stack: Mapping[str, Any]) -> str:
@@ -69,11 +67,6 @@ class Point:
     def ranked(self) -> Step | None:
         """The step where its figures may stand as speeds."""
         return None if self.mark else self.step
-
-    @property
-    def is_untrue(self) -> bool:
-        """Whether its time stands for no work done."""
-        return self.outcome == "incorrect" or "impossible" in self.flags
 
     @property
     def gpus(self) -> int:

@@ -14,9 +14,10 @@ from django.db.models import When
 from benchapp.catalog.models import Series, Stack, Target
 from benchapp.catalog.versions import newest_order
 from benchapp.moe.limits import Limit, limit_of
-from benchapp.moe.newest import Row, mark_of, source_of
+from benchapp.moe.newest import Row, mark_of
 from benchapp.moe.points import Point, version_of
 from benchapp.runs.models import Document, Latest, Measurement, Sample
+from benchapp.runs.queries import source_of
 from benchapp.runs.steps import STEPS, step_of
 from workers.bench.cases.model import Decode, Prefill
 from workers.bench.cases.parse import from_params
@@ -52,8 +53,9 @@ class Held:
 
 
 def held() -> tuple[list[Held], int]:
-    """(every series of decode and prefill, how many name a case that is not known here)."""
-    rows = Series.objects.filter(case__kind__in=STEPS, metric="time").order_by("pk")
+    """(series of decode and prefill, the newest MAX_SERIES of them; how many name a case that is not known
+    here)."""
+    rows = Series.objects.filter(case__kind__in=STEPS, metric="time").order_by("-pk")
     columns = ("pk", "target_id", "case__kind", "case__params", "backend", "configuration__settings")
     found, unknown = [], 0
     for pk, target, kind, params, backend, settings in rows.values_list(*columns)[:MAX_SERIES]:
@@ -101,6 +103,7 @@ def read(
     *,
     versions: int,
     until: str = "",
+    most: int = MAX_POINTS,
 ) -> Reading:
     """The newest measurement of each line in each of so many versions, up to `until` or the newest. Where
     several GPUs of a model measured a line, the one with most versions speaks for it."""
@@ -115,8 +118,8 @@ def read(
     shown = every[first : first + versions]
     configurations = configuration_words(by_pk.values())
     chosen = _chosen(rows, by_pk, told, set(shown), configurations)
-    points = _points(chosen[:MAX_POINTS], by_pk, at, named, stacks, configurations)
-    return Reading(points, shown, every, capped or len(chosen) > MAX_POINTS)
+    points = _points(chosen[:most], by_pk, at, named, stacks, configurations)
+    return Reading(points, shown, every, capped or len(chosen) > most)
 
 
 def _newest(series: Collection[int]) -> tuple[list[Row], bool]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchapp.catalog.versions import version_order
 from benchapp.runs import steps
+from benchapp.runs.ranking import DOUBTFUL
 from benchapp.web.templatetags.units import percent, si_time
 from workers.bench.document import Percentiles, Serving
 from workers.bench.serving.probe import ENGINES
@@ -20,8 +21,6 @@ GENERATOR = "aiperf"
 #: Two rates that differ by less are not called a change: one value a side, no interval.
 CHANGED = 0.05
 LATENCIES = ("ttft", "tpot", "itl")
-#: Flags that leave a rate uncertain.
-DOUBTFUL = frozenset({"throttled", "contended", "few_samples"})
 
 #: Component → version.
 Stack = Mapping[str, Any]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from django.db.models import Max
 
 from benchapp.catalog.models import Series, Target
-from benchapp.moe.newest import GLYPHS, ROLES, Row, mark_of, newest, notes_of, source_of
+from benchapp.moe.newest import GLYPHS, ROLES, Row, mark_of, newest, notes_of
 from benchapp.moe.serving_points import Load, key_of, stack_names
 from benchapp.runs import steps
 from benchapp.runs.models import Document, Latest
+from benchapp.runs.queries import source_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,8 +65,15 @@ def find(offer: Offer) -> Found:
     )
     rows, capped = newest(series)
     names = stack_names(row["stack__components"] for row in rows)
+    # stacks that differ in the generator of the load alone are one server's
+    kept: dict[tuple[Any, ...], Load] = {}
+    for row in rows:
+        load = _load(row, names)
+        key = (load.stack_name, row["series__backend"], load.concurrency, load.requests)
+        if key not in kept or (kept[key].mark == "invalid" and load.mark != "invalid"):
+            kept[key] = load
     return Found(
-        loads=[_load(row, names) for row in rows],
+        loads=list(kept.values()),
         notes=notes_of(rows),
         capped=capped,
         recorded=any(row["document__origin"] == Document.Origin.RECORDED for row in rows),

@@ -39,11 +39,15 @@ def batch_chart(points: Sequence[Point], title: str, unit: str, value: Value) ->
 
 
 def gpu_chart(points: Sequence[Point]) -> dict[str, Any] | None:
-    """tok/s against GPUs of one batch; None where one number of GPUs was measured."""
+    """tok/s against GPUs of one batch, of the best layout of each number; None where there is one number."""
     if len({point.gpus for point in points if point.rate}) < 2:
         return None
+    best = {}
+    for name, those in lines(points).items():
+        slowest_first = sorted(those, key=lambda point: (point.gpus, point.rate or 0))
+        best[name] = list({point.gpus: point for point in slowest_first}.values())
     return _chart(
-        lines(points), lambda point: float(point.gpus), lambda point: point.rate,
+        best, lambda point: float(point.gpus), lambda point: point.rate,
         {"title": "GPUs", "type": "linear", "min": 0, "ticks": sorted({point.gpus for point in points})},
         {"title": "Throughput", "unit": "tok/s"},
     )  # fmt: skip

@@ -21,11 +21,9 @@ from benchapp.runs.steps import PARTS, part_name
 
 #: Versions beside each other on a page.
 VERSIONS = 4
+#: Versions and rows of a table that is taken away: a request must end.
+EXPORTED, EXPORTED_ROWS = 100, 20_000
 Pairs = Mapping[int, tuple[Point, Change | None]]
-
-
-#: Versions of a table that is taken away.
-EXPORTED = 100
 
 
 @require_safe
@@ -41,15 +39,16 @@ def index(request: HttpRequest) -> HttpResponse:
     until = form.values["until"] or ""
     reading = queries.read(form.over_gpus, targets, form.named, versions=VERSIONS, until=until)
     form.offer_versions(reading.every, VERSIONS)
+    form.faults += _unknown(until, reading.every)
     cases = {each.case for each in form.chosen}
     points = [point for point in reading.points if point.case in cases]
     pairs = _pairs(points)
-    groups = [
-        _group(name, those, over, form.at_batch, reading.versions, pairs)
-        for name in ("whole", "slice")
-        if (those := [point for point in points if _is_slice(point) == (name == "slice")])
-        for over in [[point for point in reading.points if _is_slice(point) == (name == "slice")]]
-    ]
+    groups = []
+    for name, sliced in (("whole", False), ("slice", True)):
+        those = [point for point in points if _is_slice(point) == sliced]
+        over = [point for point in reading.points if _is_slice(point) == sliced]
+        if those:
+            groups.append(_group(name, those, over, form.at_batch, reading.versions, pairs))
     case = form.chosen[0].case
     origins = {point.origin for point in points}
     context: dict[str, Any] = {
@@ -78,10 +77,23 @@ def _export(form: MoeForm, targets: Mapping[int, Target], *, as_csv: bool) -> Ht
     if form.faults:
         return exports.refused(form.faults)
     until = form.values["until"] or ""
-    reading = queries.read(form.chosen, targets, form.named, versions=EXPORTED, until=until)
+    reading = queries.read(
+        form.chosen, targets, form.named, versions=EXPORTED, until=until, most=EXPORTED_ROWS
+    )
+    faults = _unknown(until, reading.every)
+    if reading.capped:
+        faults.append(f"More than {EXPORTED_ROWS:,} rows: choose less of it.")
+    if faults:
+        return exports.refused(faults)
     pairs = _pairs(reading.points)
     found = exports.rows([(point, pairs.get(point.measurement, (None, None))[1]) for point in reading.points])
     return exports.as_csv(found) if as_csv else exports.as_json(found)
+
+
+def _unknown(until: str, every: Sequence[str]) -> list[str]:
+    if not until or until in every:
+        return []
+    return [f"Up to version: “{until[:40]}” was not measured; showing the newest."]
 
 
 def _is_slice(point: Point) -> bool:
@@ -141,9 +153,7 @@ def _group(
             if point.measurement in pairs
             and (said := step_words.moved_words(pairs[point.measurement][0], point))
         ],
-        "left_out": list(
-            dict.fromkeys(said for point in points for said in point.left_out)
-        ),
+        "left_out": list(dict.fromkeys(said for point in points for said in point.left_out)),
     }
 
 

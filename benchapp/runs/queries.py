@@ -15,6 +15,7 @@ from typing import Any, cast
 from django.core.paginator import Page, Paginator
 from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, When, Window
 from django.db.models.functions import Length, Right, RowNumber
+from django.urls import reverse
 
 from benchapp.runs.models import Attempt, Document, Job, Measurement, Run, State
 from benchapp.runs.ranking import ranked
@@ -244,6 +245,14 @@ def results_of(document: Document | None) -> Results:
     total = rows.count()
     shown = rows.select_related("series__case", "series__target").order_by("measured_at", "id")
     return Results(list(shown[:RESULTS_SHOWN]) if total else [], total)
+
+
+def source_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """(address, in words) of what brought a measurement: its run, or its document where it came without."""
+    run, document = row["run_id"], row["document_id"]
+    if run:
+        return reverse("runs:detail", args=[run]), f"run {run}"
+    return reverse("runs:document", args=[document]), f"document {document}"
 
 
 def fastest(document: Document, kinds: Collection[str] = ()) -> Measurement | None:

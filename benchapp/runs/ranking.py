@@ -10,6 +10,8 @@ from django.db.models import Q
 RANKED_OUTCOMES = frozenset({"ok", "unverified"})
 #: Flags that take a measurement out of every ranking.
 NEVER_RANKS = frozenset({"impossible"})
+#: Flags that leave a speed uncertain beside another, in the order in which pages name them.
+DOUBTFUL = ("throttled", "contended", "few_samples")
 
 
 def may_rank(outcome: str, flags: Collection[str], invalid_reason: str = "") -> bool:

@@ -77,11 +77,6 @@ def rate(step: Step) -> float:
     return tokens_a_step(step) / step_seconds(step)
 
 
-def measured_rate(step: Step) -> float:
-    """Tokens over the window, whatever share of the layers was there."""
-    return step.tokens / step.window_s
-
-
 def per_gpu(step: Step) -> float:
     return rate(step) / max(1, step.gpus)
 

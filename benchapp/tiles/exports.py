@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from django.http import HttpResponse, StreamingHttpResponse
 
 from benchapp.catalog.models import Release
+from benchapp.runs.tables import Plain, safe_cell
 from benchapp.tiles.cells import fate_of
 from benchapp.tiles.families import package
 from benchapp.tiles.fates import Fate, Variant
@@ -32,7 +33,6 @@ from benchapp.tiles.queries import (
 )
 from benchapp.web.filters import FilterForm
 
-Plain = str | int | bool | None
 COLUMNS = (
     "arch", "family", "inputs", "output",
     "tile_id", "m", "n", "k", "cluster", "fusion", "swap_ab", "schedule", "flashinfer", "cutlass",
@@ -165,7 +165,7 @@ def _csv_parts(columns: Sequence[str], rows: Iterable[Mapping[str, Plain]]) -> I
     writer = csv.DictWriter(piece, columns, lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: _plain(value) for name, value in row.items()})
+        writer.writerow({name: safe_cell(value) for name, value in row.items()})
         if piece.tell() > PIECE_CHARACTERS:
             yield piece.getvalue()
             piece.seek(0)
@@ -186,8 +186,3 @@ def _json_parts(selection: Selection, cells: Iterable[dict[str, Plain]]) -> Iter
             yield piece
             piece = ""
     yield f"{piece}]}}\n"
-
-
-def _plain(value: Plain) -> Plain:
-    """Names come from documents: a leading sign would make a spreadsheet compute them."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value

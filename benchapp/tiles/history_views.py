@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.models import Release
 from benchapp.catalog.versions import newest_order
+from benchapp.runs.tables import Plain
 from benchapp.tiles import consistency, diff, exports, families, queries, sizes, tactics, untried
 from benchapp.tiles.entries import entries, lists
 from benchapp.tiles.forms import SelectionForm
@@ -201,7 +202,7 @@ def _exported(
     form: SelectionForm,
     name: str,
     columns: Sequence[str],
-    rows: Iterable[Mapping[str, exports.Plain]],
+    rows: Iterable[Mapping[str, Plain]],
 ) -> HttpResponseBase | None:
     """The rows as CSV or JSON where the address asks for them; None where it asks for the page."""
     kind = request.GET.get("format")

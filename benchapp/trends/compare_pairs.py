@@ -15,12 +15,10 @@ from typing import Any
 
 from django.db import connection
 
-from benchapp.runs.ranking import NEVER_RANKS, RANKED_OUTCOMES
+from benchapp.runs.ranking import DOUBTFUL, NEVER_RANKS, RANKED_OUTCOMES
 from benchapp.trends import compare_stats as stats
 from benchapp.trends.compare_sides import Side
 
-#: Flags that leave a speed uncertain.
-DOUBTFUL = ("throttled", "contended", "few_samples")
 #: Pairs judged at a time, which bounds the samples held in memory.
 BATCH = 500
 #: Longer than any page needs; a comparison that takes it is refused with a sentence.

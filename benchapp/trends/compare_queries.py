@@ -16,12 +16,12 @@ from django.db import connection
 from benchapp.catalog.models import Target
 from benchapp.runs import again
 from benchapp.runs.models import Document
+from benchapp.runs.queries import source_of
 from benchapp.runs.ranking import may_rank
 from benchapp.trends.compare_sides import Held, Side, stacks_of
 from benchapp.trends.compare_stats import Ratio
 from benchapp.trends.models import ELSEWHERE
 from benchapp.trends.points import TIMERS, kind_name
-from benchapp.trends.queries import source_of
 from benchapp.trends.utilisation import counted, value
 from workers.bench.backends import library_of
 

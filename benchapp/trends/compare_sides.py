@@ -11,10 +11,10 @@ from django.db import connection
 from django.db.models import Max
 
 from benchapp.catalog.models import Stack, Target
+from benchapp.catalog.places import names
 from benchapp.catalog.versions import newest_order
 from benchapp.runs.models import Document
 from benchapp.trends.components import FIRST, component_order
-from benchapp.trends.places import names
 
 #: Whole stacks offered, newest first.
 MAX_STACKS = 40

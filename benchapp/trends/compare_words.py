@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from benchapp.runs.ranking import DOUBTFUL
 from benchapp.trends import compare_stats as stats
-from benchapp.trends.compare_pairs import DOUBTFUL
 from benchapp.trends.compare_queries import VERDICTS, Group, Half, Row, Spread
 from benchapp.trends.compare_sides import Side
 from benchapp.web.templatetags.units import NBSP, si_time

@@ -9,10 +9,10 @@ from django import forms
 from django.http import QueryDict
 
 from benchapp.catalog.models import Target
+from benchapp.catalog.places import names
 from benchapp.trends import queries
 from benchapp.trends.charts import MAX_LINES
 from benchapp.trends.fields import SizesField, plain_shape, sizes_in
-from benchapp.trends.places import names
 from benchapp.trends.points import kind_name, shape_name, size_name
 from benchapp.trends.utilisation import METRICS, UNRATED
 from benchapp.web.filters import FilterForm

@@ -10,9 +10,9 @@ from typing import Any
 from benchapp.catalog.models import Series, Stack
 from benchapp.catalog.versions import newest_order, version_order
 from benchapp.runs.models import Measurement
+from benchapp.runs.queries import source_of
 from benchapp.runs.ranking import may_rank
 from benchapp.trends.axes import value_axis
-from benchapp.trends.queries import source_of
 
 KIND = "jit_module"
 MAX_SERIES, MAX_ROWS, MAX_VERSIONS, MAX_LINES = 2000, 20_000, 12, 6

@@ -9,12 +9,12 @@ from typing import Any
 
 from django.db.models import Case as Choice
 from django.db.models import Sum, When
-from django.urls import reverse
 
 from benchapp.catalog.models import Series, Stack, Target
 from benchapp.catalog.versions import version_order
 from benchapp.runs import again
 from benchapp.runs.models import Document, Latest, Measurement
+from benchapp.runs.queries import source_of
 from benchapp.runs.ranking import may_rank
 from benchapp.trends.components import varying, version_of
 from benchapp.trends.models import Offer
@@ -229,14 +229,6 @@ def _point(
         origin=document["origin"],
         again=again.of_point(components, found.target.key, found.kind, params),
     )
-
-
-def source_of(row: Mapping[str, Any]) -> tuple[str, str]:
-    """(address, in words) of what brought a measurement: its run, or its document where it came without."""
-    run, document = row["run_id"], row["document_id"]
-    if run:
-        return reverse("runs:detail", args=[run]), f"run {run}"
-    return reverse("runs:document", args=[document]), f"document {document}"
 
 
 def _name(params: Mapping[str, Any]) -> str:

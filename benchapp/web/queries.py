@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections import defaultdict
+from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from benchapp.alerts.models import Event
+from benchapp.catalog import places
 from benchapp.catalog.models import Target
 from benchapp.catalog.versions import is_candidate, version_order
+from benchapp.moe.queries import FACTS as STEP_FACTS
 from benchapp.runs import steps
 from benchapp.runs.models import Document, Latest, Measurement, Run, State
 from benchapp.runs.queries import active_runs, etag, fastest, rate
@@ -22,15 +25,17 @@ from benchapp.tiles import families
 from benchapp.tiles.fates import FITTING
 from benchapp.tiles.models import Evidence, Verdict
 from benchapp.tiles.queries import FIRST_ARCH, FIRST_INPUTS
-from benchapp.trends import places, utilisation
-from workers.bench.document import Step
+from benchapp.trends import utilisation
+from workers.bench.cases.model import Decode
+from workers.bench.cases.parse import from_params
+from workers.bench.document import BenchError, Step
 
 #: Older failures are history, to be found on the runs page.
 LOOK_BACK = dt.timedelta(days=7)
 LOOKS_SHOWN = 20
 ACTIVE_SHOWN = 8
 NEWEST_SHOWN = 8
-#: Models on the overview, and steps looked through for them in one document.
+#: Models on the overview, and newest measurements looked through for them.
 MODELS_SHOWN, MODEL_ROWS = 8, 1000
 #: Kinds of runs that leave a document, by what a narrow column calls them.
 MEASURING = {
@@ -252,31 +257,51 @@ class ModelRate:
 
 def newest_models() -> list[ModelRate]:
     """Each model's decode in the newest document that has one: measured here before recorded elsewhere."""
-    newest = [each for each in newest_documents(kind="moe") if each.origin != Document.Origin.IMPORT]
-    newest.sort(key=lambda d: (d.origin != Document.Origin.RECORDED, d.received_at), reverse=True)
-    named = places.names([each.target for each in newest if each.target is not None])
+    good = Latest.objects.filter(
+        series__case__kind="decode", series__metric="time", good_measurement_id__isnull=False
+    ).order_by("-good_measured_at")
+    keys = list(good.values_list("good_measurement_id", "good_measured_at")[:MODEL_ROWS])
+    rows = Measurement.objects.filter(
+        ranked(), id__in=[key for key, _ in keys], measured_at__in={at for _, at in keys}
+    ).values(
+        "document_id", "series__backend", "series__case__params", *(f"facts__{name}" for name in STEP_FACTS)
+    )
+    cases = [(row, case) for row in rows if (case := _decode(row["series__case__params"])) is not None]
+    documents = (
+        Document.objects.exclude(origin=Document.Origin.IMPORT)
+        .defer("body")
+        .select_related("target__host", "stack")
+        .in_bulk({row["document_id"] for row, _ in cases})
+    )
+    named = places.names({each.target for each in documents.values() if each.target is not None})
     found: dict[str, ModelRate] = {}
-    for document in newest:
-        rows = Measurement.objects.filter(ranked(), document=document, series__case__kind="decode")
-        here: dict[str, ModelRate] = {}
-        for row in rows.select_related("series__case")[:MODEL_ROWS]:
-            step, params = steps.step_of(row.facts), row.series.case.params
-            if step is None:
-                continue
-            one = ModelRate(
-                document, params["model"], named[document.target_id or 0], step, params["batch"],
-                params["context"], _main_version(document), row.series.backend,
-            )  # fmt: skip
-            best = here.get(one.model)
-            if best is None or _standing(one) > _standing(best):
-                here[one.model] = one
-        found = here | found
+    for row, case in cases:
+        document = documents.get(row["document_id"])
+        step = steps.step_of({name: row[f"facts__{name}"] for name in STEP_FACTS})
+        if document is None or step is None:
+            continue
+        one = ModelRate(
+            document, case.model, named[document.target_id or 0], step, case.batch, case.context,
+            _main_version(document), row["series__backend"],
+        )  # fmt: skip
+        best = found.get(one.model)
+        if best is None or _standing(one) > _standing(best):
+            found[one.model] = one
     return sorted(found.values(), key=lambda one: one.model)[:MODELS_SHOWN]
 
 
-def _standing(one: ModelRate) -> tuple[bool, float]:
-    """Whole models before slices."""
-    return not steps.is_slice(one.step), one.rate
+def _decode(params: dict[str, Any]) -> Decode | None:
+    try:
+        case = from_params("decode", params, "decode")
+    except BenchError:
+        return None
+    return case if isinstance(case, Decode) else None
+
+
+def _standing(one: ModelRate) -> tuple[bool, dt.datetime, int, bool, float]:
+    """The newest document's, and of it whole models before slices."""
+    of, whole = one.document, not steps.is_slice(one.step)
+    return of.origin != Document.Origin.RECORDED, of.received_at, of.pk, whole, one.rate
 
 
 def _main_version(document: Document) -> str:

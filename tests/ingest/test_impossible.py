@@ -169,3 +169,14 @@ def test_a_layer_is_bound_by_the_experts_its_routing_hit():
     expected = timed(text, median, flops=work.flops, bytes=work.bytes)
     half = timed(text, median, flops=work.flops, bytes=work.bytes / 2, routing=(512, *(0,) * 255))
     assert is_impossible(expected, H200) and not is_impossible(half, H200)
+
+
+def test_no_other_document_lowers_its_bound_by_a_routing():
+    text = "gemm:m=8192,n=8192,k=8192,dtype=bf16"
+    told = timed(text, 1e-9, "flushed", flops=1.0, bytes=1.0, routing=(1,))
+    assert is_impossible(told, H200)
+
+
+def test_a_step_that_tells_of_no_experts_reads_those_of_one_token():
+    fewest, none = (hard_bound(timed(DECODE, 1.0, "warm", step=step(hit)), H200) for hit in (8, 0))
+    assert fewest == none

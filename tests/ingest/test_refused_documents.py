@@ -39,6 +39,21 @@ def take_in(content: bytes) -> Document:
 
 
 @pytest.mark.parametrize(
+    ("kind", "params", "fault"),
+    [
+        ("serving", {"model": "x"}, "params.concurrency: expected"),
+        ("serving", {"model": "x", "concurrency": "a"}, "params.concurrency: expected"),
+        ("all_reduce", {"tokens": 8, "hidden": 64}, "params.ranks: expected"),
+        ("all_to_all", {"tokens": 8, "hidden": 64, "ranks": 0}, "params.ranks: expected"),
+    ],
+)
+def test_what_a_page_reads_of_a_case_must_be_there(kind: str, params: dict[str, Any], fault: str):
+    told = dataclasses.replace(measurement(), kind=kind, params=params)
+    row = take_in(gemm(told).dumps().encode())
+    assert row.state == Document.State.REJECTED and fault in row.fault
+
+
+@pytest.mark.parametrize(
     ("path", "value", "fault"),
     [
         (["schema_version"], 2, "schema_version: Input should be 1, found 2"),

@@ -9,7 +9,7 @@ from django.test import Client
 from benchapp.fleet import endpoints
 from benchapp.fleet.models import Endpoint
 from benchapp.people.models import AuditEntry, User
-from benchapp.runs.models import Run
+from benchapp.runs.models import Run, State
 
 pytestmark = pytest.mark.django_db
 FORM = {
@@ -179,3 +179,17 @@ def test_a_silent_host_is_not_asked(admin, endpoint):
     load = endpoints.Load((1,), 8, 8, 1, 60, host="k3jd82ks")
     with pytest.raises(ValidationError, match="not heard of lately"):
         endpoints.measure(endpoint, load, User.objects.get())
+
+
+@pytest.mark.parametrize("closing", ["switch", "edit"])
+def test_a_closed_server_is_asked_no_more_by_runs_that_wait(admin, endpoint, closing):
+    client_of("operator").post(f"/fleet/endpoints/{endpoint.pk}/measure", LOAD)
+    run = Run.objects.get()
+    user = User.objects.get(username="a-admin")
+    if closing == "switch":
+        endpoints.switch(endpoint, user, enabled=False)
+    else:
+        fields = {name: getattr(endpoint, name) for name in endpoints.FIELDS}
+        endpoints.edit(endpoint, fields | {"url": "http://gpu-8.lan:8000"}, user)
+    run.refresh_from_db()
+    assert run.state == State.CANCELLED

@@ -103,3 +103,8 @@ def test_a_file_is_read_whole_or_refused(tmp_path: Path):
             rules.from_file(path)
     with pytest.raises(BenchError, match="No such file"):
         rules.from_file(tmp_path / "none.json")
+
+
+def test_a_server_of_the_same_host_has_any_of_its_addresses():
+    for host in ("127.0.0.1", "::1", "localhost"):
+        rules.check_host(host)

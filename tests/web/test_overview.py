@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import gzip
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from benchapp.alerts.models import Event
@@ -16,6 +18,7 @@ from benchapp.runs.requests import request_cpu_gemm
 from benchapp.web import queries
 from tests.fleet.reporting import report, take, uuid_of
 from tests.ingest.documents import body, gemm, measurement
+from tests.moe import loads
 from tests.querycount import at_most
 from tests.runs_pages.work import failed_survey, gemm_done, many, running_survey
 from tests.tiles.surveys import IN_0_6_3, findings_of, store, survey, variant
@@ -238,3 +241,20 @@ def test_the_findings_bring_their_sentence(client):
     html = page(client, "/findings")
     assert 'id="lede" hx-swap-oob="true"' in html
     assert "<html" not in html
+
+
+def test_every_recorded_model_has_its_rate(client):
+    """Also where other models, or collectives, were measured last on its GPU."""
+    for path in sorted((settings.REPOSITORY / "benchapp" / "recorded").glob("moe-*.json.gz")):
+        row, _ = actions.receive(gzip.decompress(path.read_bytes()), origin=Document.Origin.RECORDED)
+        assert ingest(row.pk).state == Document.State.ACCEPTED
+    with at_most(25):
+        html = page(client)
+    assert all(name in html for name in ("Qwen3-30B-A3B", "gpt-oss-20b", "GLM-5"))
+    assert "8 of 78 layers, projected" in html
+
+
+def test_a_model_that_nobody_knows_takes_no_overview_away(client):
+    odd = dataclasses.replace(loads.decode(64, 0.02), params={"m": 1})
+    loads.store("moe", odd, loads.decode(64, 0.02), target=loads.GANG, stack=loads.VLLM)
+    assert "tok/s" in page(client)

@@ -99,6 +99,8 @@ def check_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Non
     mapped = getattr(address, "ipv4_mapped", None)
     if mapped is not None:
         address = mapped
+    if address.is_loopback:
+        return
     if address.is_link_local or address in _METADATA:
         raise AddressError(f"{address} is a link-local address or one where a cloud tells secrets.")
     if address.is_multicast or address.is_unspecified or address.is_reserved:
