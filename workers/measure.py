@@ -50,7 +50,8 @@ def measure(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path:
             tell = MEASURING[Run.Kind(run.kind)]
             arguments = tell(run, folder, limit - min(LAST_PART_S, LAST_PART * limit))
         environment = child_environment(folder) if static else measuring_environment(folder, gpus)
-        environment |= endpoint_key(run)
+        if run.kind == Run.Kind.SERVING:
+            environment |= endpoint_key(run)
         held += stack.enter_context(_leases(run, me, ticker, gpus, alone=not static))
         foreign.wait_for_quiet(gpus, run.params, ticker.say)
         try:

@@ -31,7 +31,8 @@ def against_reference(name: str) -> dict[str, Any]:
     """A prompt and five steps, each fed what the one before chose."""
     decoder = made(name)
     tokens = tokens_of(name, 0, 3)[:, :PROMPT]
-    logits = [decoder.prefill(tokens)]
+    decoder.prefill(tokens)
+    logits = [decoder.last_logits]
     for _ in range(5):
         tokens = torch.cat((tokens, logits[-1].argmax(-1, keepdim=True)), 1)
         chosen = decoder.step()

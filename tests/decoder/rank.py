@@ -45,7 +45,8 @@ def tokens_of(name: str, first: int, count: int) -> Any:
 
 def script(decoder: Decoder, tokens: Any) -> dict[str, Any]:
     """A prompt, and steps that are fed the tokens behind it."""
-    logits = [decoder.prefill(tokens[:, :PROMPT])]
+    decoder.prefill(tokens[:, :PROMPT])
+    logits = [decoder.last_logits]
     for at in range(PROMPT, PROMPT + STEPS):
         decoder.feed(tokens[:, at])
         decoder.step()

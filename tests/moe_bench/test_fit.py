@@ -64,10 +64,11 @@ def test_cases_share_a_decoder_while_it_fits():
         decode(1, 16_384),
         Prefill("Qwen3-30B-A3B", 1, 512, 48, 1, 1, "bf16"),
     ]
-    sets = capacity.together(cases, 100, lambda room, prefill: room[0] * room[1] <= 100_000)
-    assert [members for _, members in sets] == [cases[:2], cases[2:]]
-    (batch, context), _ = sets[0]
+    (batch, context), members = capacity.together(
+        cases, 100, lambda room, prefill: room[0] * room[1] <= 100_000
+    )
+    assert members == cases[:2]
     assert batch == 64 and context >= 1024 + 100
     # whatever is alone has its own decoder, fitting or not: that was asked before
-    assert len(capacity.together(cases, 100, lambda room, prefill: False)) == 4
+    assert capacity.together(cases, 100, lambda room, prefill: False)[1] == cases[:1]
     assert capacity.lead(decode(1, 7)) == 6 and capacity.lead(decode(1, 4096)) == capacity.LEAD

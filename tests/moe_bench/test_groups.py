@@ -1,7 +1,10 @@
 """Which cases become which gangs, and what is refused before anything is loaded."""
 
+import pytest
+
 from workers.bench.cases.collective import AllReduce, AllToAll
 from workers.bench.cases.model import Decode, Prefill
+from workers.bench.document import BenchError
 from workers.bench.moe.groups import Group, How, Limits, in_groups, measure
 
 BOTH = ("torch+torch.loop", "torch+torch.grouped_mm")
@@ -58,3 +61,23 @@ def test_a_case_that_no_named_backend_takes_is_said():
     )  # fmt: skip
     (lonely,) = results.of(decode())
     assert (lonely.outcome, lonely.backend) == ("unsupported", None) and "no backend" in lonely.error
+
+
+def test_backends_that_compute_nothing_of_it_are_named():
+    how = How("cpu", ("gloo",), 10, 1.0)
+    with pytest.raises(BenchError, match="Backends gloo: none of them computes any of the cases"):
+        measure([decode()], how, Limits(30), done=lambda *told: None)
+
+
+def test_a_rank_lost_in_a_trace_costs_its_slice_alone():
+    """The slices timed beside it are nothing without a trace, and are measured again by the next gang."""
+    first, lost, last = (decode("GLM-5", batch=batch, layers=5) for batch in (1, 64, 256))
+    how = How("cpu", BOTH[:1], 10, 1.0)
+    results, notes = measure(
+        [first, lost, last], how, Limits(30), done=lambda *told: None, module="tests.moe_bench.slicing_rank"
+    )
+    (good,), (bad,), (better,) = (results.of(case) for case in (first, lost, last))
+    assert good.outcome == better.outcome == "ok" and bad.outcome == "unsupported"
+    # 5 layers in 10 ms, and 73 more of 1 ms each
+    assert good.step.projected_s == better.step.projected_s == pytest.approx(0.083)
+    assert "not traced" in bad.error and len(notes) == 1 and "SIGKILL" in notes[0]

@@ -77,6 +77,8 @@ def layer(at, parts=("norms", "router", "router", "fc1")):
 
 def test_a_layer_lasts_from_router_to_router():
     found = [*layer(0), *layer(100), *layer(220)]
+    later = [*layer(1000), *layer(1100), *layer(1220)]
     assert path.layer_time(found, 3) == 110e-9
     assert path.layer_time(found, 4) is None, "a layer's router was not seen"
+    assert path.layer_time([*found, *later], 3) == 220e-9, "two chunks of a prefill go through the layers"
     assert path.layer_time(layer(0), 1) is None, "one layer is no distance"

@@ -43,11 +43,13 @@ def backends_of(args: argparse.Namespace) -> tuple[str, ...] | None:
 
 
 def check_limits(args: argparse.Namespace) -> None:
-    """Of --threads, --case-seconds, --case-timeout-s and --budget-s. Raises BenchError."""
-    if args.threads is not None and args.threads > MAX_THREADS:
-        raise BenchError("bad_argument", f"--threads {args.threads}: expected at most {MAX_THREADS:,}.")
+    """Of --threads, --case-seconds, --case-timeout-s and --budget-s, as far as a bench has them. Raises
+    BenchError."""
+    threads = getattr(args, "threads", None)
+    if threads is not None and threads > MAX_THREADS:
+        raise BenchError("bad_argument", f"--threads {threads}: expected at most {MAX_THREADS:,}.")
     for name in ("threads", "case_seconds", "case_timeout_s", "budget_s"):
-        value = getattr(args, name)
+        value = getattr(args, name, None)
         if value is not None and not value > 0:
             raise BenchError("bad_argument", f"--{name.replace('_', '-')} {value:g}: expected more than 0.")
 

@@ -53,8 +53,7 @@ GPU_TIMERS: tuple[Timer, ...] = ("cupti", "cuda_graph", "cuda_events")
 L2Policy = Literal["flushed", "rotated", "warm", "unknown"]
 #: borrowed: measured on another version, by its source's own word; imported: from another tool's file
 Flag = Literal["throttled", "contended", "few_samples", "fallback_timer", "borrowed", "imported"]
-#: Where the time of a model's step goes. overlap is what ran hidden behind other kernels, and no share of the
-#: step; gaps are the GPU's waiting between kernels.
+#: Where the time of a model's step goes; gaps are the GPU's waiting between kernels.
 Part = Literal[
     "embedding",
     "norms",

@@ -16,6 +16,8 @@ from workers.bench.models import Model, projections
 from workers.bench.roofline import BYTES_PER_ELEMENT
 
 Phase = Literal["decode", "prefill"]
+#: tokens of a rank that a prefill computes at once; whole sequences, at least one
+PREFILL_TOKENS = 16_384
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +86,11 @@ def fixed_weights(at: Layout) -> int:
     moe = of.experts * of.hidden + of.shared_experts * expert_weights(at)
     head = -(-of.vocab // at.tp) * of.hidden
     return at.layers * attention_weights(at) + at.dense_layers * dense + at.moe_layers * moe + head
+
+
+def prefill_tokens(sequences: int, context: int) -> int:
+    """The most tokens of prompts that a decoder with room for so many takes in at once."""
+    return min(sequences * context, max(PREFILL_TOKENS, context))
 
 
 def weight_bytes(at: Layout) -> int:

@@ -17,7 +17,6 @@ class _Dense:
         self._torch = torch
         self._of = layout.model
         self._heads, self._kv_heads = layout.model.heads(layout.tp)
-        self._capacity = capacity
         self._device = device
         self._batch = capacity.batch
         self._slots = torch.arange(capacity.context, device=device)

@@ -16,7 +16,7 @@ from workers.bench.decoder.dense import DenseGrouped, DenseLatent
 from workers.bench.decoder.kernels import FlashInferKernels, Kernels, TorchKernels
 from workers.bench.decoder.left_out import sentences
 from workers.bench.decoder.marks import part
-from workers.bench.decoder.router import Choice, Counts, TorchChoice
+from workers.bench.decoder.router import Counts, choice
 from workers.bench.experts.base import Backend, Experts
 from workers.bench.model_work import Layout
 from workers.bench.operators import no_jit
@@ -26,8 +26,6 @@ from workers.bench.operators.base import UnsupportedError
 __all__ = ["ATTENTION", "Capacity", "Decoder"]
 
 ATTENTION = ("flashinfer", "torch")
-#: tokens of a rank that a prefill computes at once; whole sequences, at least one
-PREFILL_TOKENS = 16_384
 
 
 class Decoder:
@@ -72,7 +70,7 @@ class Decoder:
         # Ranks that share sequences are fed the same, the others something else.
         self._drawing = torch.Generator(device=device).manual_seed(seed + comm.rank // layout.tp)
         self._counts = Counts(torch, layout.layers, of.experts, device)
-        self._choose = _choice(torch, layout, self._counts, device)
+        self._choose = choice(torch, of, self._counts, device)
 
         ints = {"dtype": torch.int32}
         # What a step computes into, and what it is told, lies where a captured graph finds it.
@@ -89,7 +87,7 @@ class Decoder:
         layout, source = self.layout, self.source
         layer = drawn.expert_layer(layout, self._comm.rank)
         batch, context = self.capacity.batch, self.capacity.context
-        tokens = max(batch, min(batch * context, max(PREFILL_TOKENS, context)))
+        tokens = max(batch, model_work.prefill_tokens(batch, context))
         self._embedding = source.embedding()
         self._layers: list[drawn.Layer] = []
         self._experts: list[Experts | None] = []
@@ -107,13 +105,13 @@ class Decoder:
         self.weight_bytes = source.drawn
 
     def _prefill_sequences(self, length: int) -> int:
-        return max(1, min(self.capacity.batch, PREFILL_TOKENS // length))
+        return max(1, min(self.capacity.batch, model_work.PREFILL_TOKENS // length))
 
     # Phases
 
-    def prefill(self, tokens: Any) -> Any:
-        """Takes in [batch, length] int64 tokens, from an empty cache on. [batch, vocab] float32 logits of
-        what follows; the next step is fed the greedy choice."""
+    def prefill(self, tokens: Any) -> None:
+        """Takes in [batch, length] int64 tokens, from an empty cache on; the next step is fed the greedy
+        choice of what follows, whose logits are `last_logits`."""
         torch = self._torch
         batch, length = tokens.shape
         with torch.no_grad():
@@ -131,9 +129,9 @@ class Decoder:
                 ends = slice(length - 1, None, length)
                 logits.append(self._logits_of(hidden[ends].contiguous(), residual[ends].contiguous()))
             self._logits = torch.cat(logits) if len(logits) > 1 else logits[0]
-            self._take_best(self._logits)
+            with part("head"):
+                self._take_best(self._logits)
             self._counted += 1
-            return self.last_logits
 
     def begin(self, batch: int, context: int) -> None:
         """Random content in the caches of `batch` sequences up to `context` tokens, and random current
@@ -406,11 +404,3 @@ def _served(
 
     paged = PagedGrouped if of.mla is None else PagedLatent
     return FlashInferKernels(library, of), paged(torch, library, layout, capacity, device)
-
-
-def _choice(torch: Any, layout: Layout, counts: Counts, device: str) -> Choice:
-    if device == "cpu":
-        return TorchChoice(torch, layout.model, counts)
-    from workers.bench.decoder.router_triton import TritonChoice
-
-    return TritonChoice(torch, layout.model, counts)

@@ -120,7 +120,7 @@ class PagedGrouped(_Paged):
         of = layout.model
         if of.sinks and not hasattr(library, "BatchAttentionWithAttentionSinkWrapper"):
             raise UnsupportedError(
-                "This FlashInfer has no BatchAttentionWithAttentionSinkWrapper, and gpt-oss has sinks."
+                f"This FlashInfer has no BatchAttentionWithAttentionSinkWrapper, and {of.name} has sinks."
             )
         #: tokens before its own that a query sees, by kind of layer; -1: all
         self._windows = (of.sliding_window - 1, -1) if of.sliding_window else (-1,)

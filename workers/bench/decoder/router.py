@@ -70,3 +70,12 @@ def choose(torch: Any, of: Model, logits: Any) -> tuple[Any, Any]:
     if of.top_k > 1:
         weights = weights / weights.sum(-1, keepdim=True)
     return chosen.indices, weights * of.routed_scaling
+
+
+def choice(torch: Any, model: Model, counts: Counts, device: str) -> Choice:
+    """By torch's own operations on a CPU, on a GPU by a kernel of ours, in one launch."""
+    if device == "cpu":
+        return TorchChoice(torch, model, counts)
+    from workers.bench.decoder.router_triton import TritonChoice
+
+    return TritonChoice(torch, model, counts)

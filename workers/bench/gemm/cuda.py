@@ -13,7 +13,7 @@ from typing import Any, cast
 from workers.bench import timing
 from workers.bench.cases.base import Case
 from workers.bench.cases.ceiling import Copy, EmptyKernel
-from workers.bench.document import BenchError, Correctness, Flag, Measurement, Statistics, Target, now
+from workers.bench.document import BenchError, Correctness, Measurement, Statistics, Target, now
 from workers.bench.document import Timer as TimerName
 from workers.bench.gemm import nvidia, sets
 from workers.bench.gemm.how import How
@@ -46,8 +46,7 @@ class Cuda:
         self.torch = torch
         torch.cuda.init()
         self._told = torch.cuda.get_device_properties(0)
-        uuid = getattr(self._told, "uuid", None)
-        self.uuid = None if uuid is None else _prefixed(str(uuid))
+        self.uuid = uuid_of(torch, 0)
         self.source = nvidia.open_source(self.uuid)
         self._settings = self.source.settings()
         self._reading: nvidia.Reading | None = None
@@ -132,11 +131,7 @@ class Cuda:
         window = timing.sample_until_quiet(take, at_most_s=how.seconds, at_least_s=WINDOW_AT_LEAST_S)
         readings = nvidia.summarise(self.source.take())
 
-        flags: list[Flag] = []
-        if readings is not None and nvidia.THROTTLING & set(readings.throttle_reasons):
-            flags.append("throttled")
-        if (self.source.sharers() or 0) > 1:
-            flags.append("contended")
+        flags = nvidia.flags(readings, self.source.sharers())
         if timing.is_short(window.samples):
             flags.append("few_samples")
         if timer.name != names[0]:
@@ -218,5 +213,10 @@ class Empty:
         return Ready(calibrate.empty(torch).calls[0], check, "none")
 
 
-def _prefixed(uuid: str) -> str:
-    return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+def uuid_of(torch: Any, index: int) -> str | None:
+    """The UUID of a GPU as NVML and nvidia-smi take it."""
+    told = getattr(torch.cuda.get_device_properties(index), "uuid", None)
+    if told is None:
+        return None
+    text = str(told)
+    return text if text.startswith(("GPU-", "MIG-")) else f"GPU-{text}"

@@ -11,7 +11,7 @@ import subprocess
 import time
 from typing import Any, Protocol
 
-from workers.bench.document import Readings
+from workers.bench.document import Flag, Readings
 
 POLL_EVERY_S = 0.02
 
@@ -294,3 +294,13 @@ def _number(text: str) -> float | None:
 
 def _switch(text: str) -> bool | None:
     return {"Enabled": True, "Disabled": False}.get(text)
+
+
+def flags(readings: Readings | None, sharers: int | None) -> list[Flag]:
+    """What readings around a window say against its time; `sharers` use the GPU, this process among them."""
+    found: list[Flag] = []
+    if readings is not None and THROTTLING & set(readings.throttle_reasons):
+        found.append("throttled")
+    if (sharers or 0) > 1:
+        found.append("contended")
+    return found

@@ -26,17 +26,14 @@ def room(case: Decode | Prefill, steps: int) -> Room:
 
 def together(
     cases: Sequence[Decode | Prefill], steps: int, fits: Callable[[Room, bool], bool]
-) -> list[tuple[Room, list[Decode | Prefill]]]:
-    """The cases in sets, each with the room that one decoder needs for it, in their order: a case joins the
-    last set while `fits` (of the room, and whether there is a prefill) allows it."""
-    sets: list[tuple[Room, list[Decode | Prefill]]] = []
-    for case in cases:
+) -> tuple[Room, list[Decode | Prefill]]:
+    """The first of the cases that one decoder takes, one at least, and the room that it needs for them: the
+    next one joins while `fits` (of the room, and whether there is a prefill) allows it."""
+    held, inside = room(cases[0], steps), [cases[0]]
+    for case in cases[1:]:
         alone = room(case, steps)
-        if sets:
-            held, inside = sets[-1]
-            both = max(held[0], alone[0]), max(held[1], alone[1])
-            if fits(both, any(isinstance(each, Prefill) for each in (*inside, case))):
-                sets[-1] = both, [*inside, case]
-                continue
-        sets.append((alone, [case]))
-    return sets
+        both = max(held[0], alone[0]), max(held[1], alone[1])
+        if not fits(both, any(isinstance(each, Prefill) for each in (*inside, case))):
+            break
+        held, inside = both, [*inside, case]
+    return held, inside

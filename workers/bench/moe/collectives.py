@@ -13,7 +13,7 @@ from typing import Any
 
 from workers.bench import timing
 from workers.bench.cases.collective import AllReduce, AllToAll
-from workers.bench.document import Flag, Measurement, now
+from workers.bench.document import SAMPLE_CAP, Flag, Measurement, now
 from workers.bench.gemm import nvidia, sets
 from workers.bench.moe.device import Device, Watch
 from workers.bench.moe.ranks import Ranks
@@ -60,7 +60,7 @@ def measure(
 ) -> Measurement | None:
     """The slowest rank's time, on rank 0; None on the others. Every rank calls it."""
     drawn = _drawn(torch, case, ranks.rank, device.place)
-    exchange = _made(torch, case, backend, drawn.clone(), ranks)
+    exchange = _made(torch, case, backend, drawn.clone(), ranks, device.name)
     out = exchange.call()
     device.wait()
     exchange.rows.copy_(drawn)
@@ -83,12 +83,14 @@ def measure(
         while ranks.gather(_goes_on(samples, time.monotonic() - began, seconds))[0]:
             samples.append(batch())
     readings = nvidia.summarise(watch.readings)
-    every = ranks.gather((samples, found))
+    every = ranks.gather((samples, found, nvidia.flags(readings, device.source().sharers())))
     if ranks.rank:
         return None
-    slowest = max((each for each, _ in every), key=lambda each: timing.summarise(each).median)
-    worst = min((each for _, each in every), key=lambda each: (passes(each), -each.nan_count, each.cosine))
-    flags: list[Flag] = ["few_samples"] if timing.is_short(slowest) else []
+    slowest = max((each for each, _, _ in every), key=lambda each: timing.summarise(each).median)
+    worst = min((each for _, each, _ in every), key=lambda each: (passes(each), -each.nan_count, each.cosine))
+    flags: list[Flag] = list(dict.fromkeys(flag for _, _, those in every for flag in those))
+    if timing.is_short(slowest):
+        flags.append("few_samples")
     return Measurement(
         kind=case.kind,
         params=case.params,
@@ -109,7 +111,7 @@ def measure(
 
 
 def _goes_on(samples: list[float], spent: float, seconds: float) -> bool:
-    if spent >= seconds or len(samples) >= 1000:
+    if spent >= seconds or len(samples) >= SAMPLE_CAP:
         return not samples
     return spent < SAMPLES_AT_LEAST_S or timing.is_short(samples)
 
@@ -168,14 +170,14 @@ def _reference(torch: Any, case: Case, ranks: Ranks, place: str) -> Any:
     return torch.cat([rows[first : first + share] for rows in every])
 
 
-def _made(torch: Any, case: Case, backend: str, rows: Any, ranks: Ranks) -> Exchange:
+def _made(torch: Any, case: Case, backend: str, rows: Any, ranks: Ranks, device: str) -> Exchange:
     """Raises UnsupportedError."""
     dist = torch.distributed
+    if backend not in backends(case.kind, device):
+        raise UnsupportedError(f"{backend} exchanges no {case.kind} here.")
     if backend == FLASHINFER and isinstance(case, AllReduce):
         with in_its_words():
             return _vllm(torch, rows, ranks)
-    if backend not in ("nccl", "gloo"):
-        raise UnsupportedError(f"{backend} exchanges no {case.kind} here.")
     if isinstance(case, AllReduce):
 
         def reduce() -> Any:

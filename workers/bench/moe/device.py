@@ -52,7 +52,7 @@ class Gpu:
         self.place = f"cuda:{index}"
         self._first = cuda.Cuda(torch, None)
         torch.cuda.set_device(index)
-        self._source = self._first.source if index == 0 else nvidia.open_source(uuid_of(torch, index))
+        self._source = self._first.source if index == 0 else nvidia.open_source(cuda.uuid_of(torch, index))
 
     def target(self) -> Target:
         """Of the gang's first GPU."""
@@ -138,15 +138,6 @@ class Cores:
 def open_device(torch: Any, name: str, rank: int, world: int, threads: int | None) -> Device:
     """Raises BenchError where there is no such device."""
     return Gpu(torch, rank) if name == "cuda" else Cores(torch, world, threads)
-
-
-def uuid_of(torch: Any, index: int) -> str | None:
-    """The UUID of a GPU as NVML and nvidia-smi take it."""
-    told = getattr(torch.cuda.get_device_properties(index), "uuid", None)
-    if told is None:
-        return None
-    text = str(told)
-    return text if text.startswith(("GPU-", "MIG-")) else f"GPU-{text}"
 
 
 class Watch:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from workers.bench import model_work
 from workers.bench.cases.model import MAX_RANKS
-from workers.bench.decoder.model import PREFILL_TOKENS
 from workers.bench.model_work import Layout, Phase
 from workers.bench.roofline import BYTES_PER_ELEMENT
 
@@ -78,8 +77,7 @@ def _parts(at: Layout, batch: int, context: int, phase: Phase, fixed_bytes: int)
     """Bytes of weights, of the cache and of work."""
     of, per = at.model, BYTES_PER_ELEMENT[at.dtype]
     sequences = -(-batch // at.ep)
-    at_once = max(1, min(sequences, PREFILL_TOKENS // context))
-    tokens = at_once * context if phase == "prefill" else sequences
+    tokens = model_work.prefill_tokens(sequences, context) if phase == "prefill" else sequences
     vocab = -(-of.vocab // at.tp)
     # residual, its norm and the sum over ranks; queries, keys, values and their output
     rows = 4 * of.hidden + 2 * (of.heads(at.tp)[0] + of.heads(at.tp)[1]) * (of.head_dim or _latent(at))

@@ -39,8 +39,6 @@ class Limits:
 
     case_s: float
     budget_s: float | None = None
-    start_s: float = START_TIMEOUT_S
-    load_s: float = LOAD_TIMEOUT_S
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,13 +100,18 @@ def measure(
     """Every case by each of its backends, and notes on them. Raises BenchError where no gang ever started,
     since nothing can be measured here; after a StoppedError none is started, and what was measured stays.
     """
+    groups = in_groups(cases, how)
+    if not groups:
+        raise BenchError(
+            "no_backend", f"Backends {', '.join(how.backends)[:200]}: none of them computes any of the cases."
+        )
     results = Results(done)
     left = "the bench was asked to stop before it was done"
     run = _Run(results, how, limits, module)
     try:
-        for group in in_groups(cases, how):
+        for group in groups:
             run.group(group)
-        left = f"not started, the budget of {limits.budget_s or 0:g} s was spent"
+        left = f"not measured, the budget of {limits.budget_s or 0:g} s was spent"
     except StoppedError:
         if results.target is None:
             raise BenchError("stopped", "The bench was asked to stop before anything was measured.") from None
@@ -148,7 +151,8 @@ class _Run:
 
     def _gang(self, group: Group, left: list[Case]) -> None:
         """One gang, and what it does of `left` until something goes wrong: that case is then settled too."""
-        at: list[Case] = left[:1]
+        # a gang that does not even come together settles them all: the next would not either
+        at: list[Case] = list(left)
         with Gang(group.world, self._how.device, self._module) as gang:
             try:
                 memory = self._start(gang, group, left)
@@ -175,7 +179,7 @@ class _Run:
     def _start(self, gang: Gang, group: Group, left: list[Case]) -> int | None:
         """Bytes free on the fullest device, once the ranks have found one another; None where there are too
         few devices, which settles every case."""
-        answers = gang.ask({"start": {"threads": self._how.threads}}, self._limits.start_s)
+        answers = gang.ask({"start": {"threads": self._how.threads}}, START_TIMEOUT_S)
         results, first = self._results, answers[0]
         gpus, target = int(first["devices"]), Target(**first["target"])
         if results.target is None or _gpus(target) > _gpus(results.target):
@@ -188,7 +192,7 @@ class _Run:
                     case, group.backend, "unsupported", f"{group.world} GPUs are needed, and {seen} here"
                 )
             return None
-        gang.ask({"join": {}}, self._limits.start_s)
+        gang.ask({"join": {}}, START_TIMEOUT_S)
         return min(int(each["memory_bytes"]) for each in answers)
 
     def _models(self, gang: Gang, group: Group, left: list[Case], memory: int, at: list[Case]) -> None:
@@ -204,10 +208,10 @@ class _Run:
             fitting,
             self._how.steps,
             lambda room, prefill: self._estimate(fitting[0], room, prefill, memory).fits,
-        )[0]
+        )
         at[:] = cases[:1]
         question: dict[str, Any] = {"case": as_row(cases[0]), "backend": group.backend, "room": room}
-        loaded = gang.ask({"load": question}, self._limits.load_s)[0]
+        loaded = gang.ask({"load": question}, LOAD_TIMEOUT_S)[0]
         self._results.stack.update(loaded["stack"])
         if loaded["floor"] is not None:
             self._results.calibration = Calibration({"cuda_graph": loaded["floor"]}, {})
@@ -238,10 +242,13 @@ class _Run:
                 raise
             self._results.log(f"moe {case} {group.backend} trace", gang.log())
             self._untraced(case, group.backend, lost.why)
+            self._settle(case, pending.pop(case))
         finally:
-            # A window that was timed stays so, whatever became of its trace.
+            # A whole model's window stays, whatever became of its trace; a slice is nothing without one, and
+            # is for the next gang.
             for case, waiting in pending.items():
-                self._settle(case, waiting)
+                if told.stands(waiting):
+                    self._settle(case, waiting)
 
     def _untraced(self, case: Case, backend: str, why: str) -> None:
         self._note(f"{case} by {backend} was not traced: {why.rstrip('.')}.")

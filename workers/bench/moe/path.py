@@ -64,10 +64,11 @@ def take_apart(pieces: Sequence[Piece], begin: int, end: int) -> Taken:
 
 
 def layer_time(pieces: Sequence[Piece], layers: int) -> float | None:
-    """Seconds from one layer with experts to the next, gaps and all: the mean over the `layers` of a step.
+    """Seconds from one layer with experts to the next, gaps and all: the mean over the `layers` of a step. Of
+    a prefill that goes through them in several chunks, those of all chunks together.
 
     Each has one router, whose first piece begins where those of another part, or none, came before. None of
-    fewer than two layers, or where other than `layers` such beginnings are found.
+    fewer than two layers, or where the beginnings found are no multiple of `layers`.
     """
     starts: list[int] = []
     before: str | None = None
@@ -75,9 +76,11 @@ def layer_time(pieces: Sequence[Piece], layers: int) -> float | None:
         if each.part == "router" and before != "router":
             starts.append(each.start)
         before = each.part
-    if len(starts) != layers or layers < 2:
+    chunks, rest = divmod(len(starts), layers) if layers > 1 else (0, 0)
+    if rest or not chunks:
         return None
-    return (starts[-1] - starts[0]) / (layers - 1) / NS
+    runs = (starts[chunk * layers : (chunk + 1) * layers] for chunk in range(chunks))
+    return sum(run[-1] - run[0] for run in runs) / (layers - 1) / NS
 
 
 def innermost(ranges: Sequence[tuple[int, int, Part]], begin: int, end: int) -> list[Piece]:

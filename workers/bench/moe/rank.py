@@ -89,11 +89,7 @@ class Session:
             self._ranks,
             self._say,
         )
-        return {
-            "backend": self._model.decoder.name,
-            "stack": self._stack(),
-            "floor": self._device.launch_floor(),
-        }
+        return {"stack": self._stack(), "floor": self._device.launch_floor()}
 
     def measure(self, told: Answer) -> Answer:
         case = _case(told["case"], Decode, Prefill)

@@ -52,14 +52,19 @@ def with_trace(measured: Measurement, trace: dict[str, Any]) -> Measurement:
     return dataclasses.replace(traced, step=whole)
 
 
+def stands(measured: Measurement) -> bool:
+    """Whether it may be told: a slice only with the projection of the whole."""
+    step = measured.step
+    return step is None or step.layers == step.layers_total or step.projected_s is not None
+
+
 def complete(measured: Measurement) -> Measurement:
     """`measured`, but no time of a slice whose whole model could not be projected: it would be told alone.
 
     One step of the whole is that of the layers measured, and for each one missing the time between two layers
     with experts, as traced and scaled to the untraced step.
     """
-    step = measured.step
-    if step is None or step.layers == step.layers_total or step.projected_s is not None:
+    if stands(measured):
         return measured
     case = parse.from_params(measured.kind, measured.params, measured.kind)
     why = "measured as a slice, but the time of one layer was not traced; it takes two with experts"

@@ -18,7 +18,7 @@ from workers.bench.moe import path, reading
 from workers.bench.moe.kernels import Launched, align, library_of, refined
 from workers.bench.timers.spans import Record, dominant
 
-#: traced steps; the first two give no time: clocks and queues settle, and the last has no successor
+#: traced steps; the first gives no time, since clocks and queues settle, nor the last, which has no successor
 LAUNCHED, REPLAYED, ON_CPU = 4, 10, 5
 _SETTLING = 1
 #: kinds of activity that are work of the GPU

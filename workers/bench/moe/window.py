@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workers.bench import timing
-from workers.bench.document import Flag, Readings, Statistics, now
+from workers.bench.document import Flag, Readings, now
 from workers.bench.gemm import nvidia
 from workers.bench.moe.device import Device, Watch, mean_power
 from workers.bench.moe.ranks import Ranks
@@ -30,7 +30,6 @@ class Window:
 
     measured_at: str
     samples: list[float]
-    host: Statistics
     window_s: float
     rank_medians: tuple[float, ...]
     peak_bytes: int
@@ -72,7 +71,6 @@ def count(pace_s: float, steps: int, seconds: float) -> int:
 
 def measure(step: Callable[[], Any], steps: int, device: Device, ranks: Ranks) -> Window:
     """Every rank makes `steps` steps and waits for none of them until the last."""
-    host: list[float] = []
     measured_at = now()
     device.wait()
     device.begin_peak()
@@ -81,43 +79,31 @@ def measure(step: Callable[[], Any], steps: int, device: Device, ranks: Ranks) -
         began = time.perf_counter()
         stamps = [device.stamp()]
         for _ in range(steps):
-            issued = time.perf_counter()
             step()
-            host.append(time.perf_counter() - issued)
             stamps.append(device.stamp())
         device.wait()
         spent = time.perf_counter() - began
     samples = device.between(stamps)
-    sharers = device.source().sharers()
+    readings = nvidia.summarise(watch.readings)
     own = {
         "spent": spent,
         "median": timing.summarise(samples).median,
         "peak": device.peak_bytes(),
         "power": mean_power(watch.readings),
-        "readings": nvidia.summarise(watch.readings),
-        "shared": (sharers or 0) > 1,
+        "flags": nvidia.flags(readings, device.source().sharers()),
     }
     every = ranks.gather(own)
     powers = [each["power"] for each in every]
-    flags: list[Flag] = []
-    if any(_throttled(each["readings"]) for each in every):
-        flags.append("throttled")
-    if any(each["shared"] for each in every):
-        flags.append("contended")
+    flags: list[Flag] = list(dict.fromkeys(flag for each in every for flag in each["flags"]))
     if timing.is_short(samples):
         flags.append("few_samples")
     return Window(
         measured_at=measured_at,
         samples=samples,
-        host=timing.summarise(host),
         window_s=max(each["spent"] for each in every),
         rank_medians=tuple(each["median"] for each in every),
         peak_bytes=max(each["peak"] for each in every),
         power_w=None if None in powers else sum(powers),
-        readings=own["readings"],  # type: ignore[arg-type]
+        readings=readings,
         flags=tuple(flags),
     )
-
-
-def _throttled(readings: Readings | None) -> bool:
-    return readings is not None and bool(nvidia.THROTTLING & set(readings.throttle_reasons))

@@ -13,7 +13,7 @@ from typing import Any
 
 from workers.bench.cases.base import Case, Work
 from workers.bench.cases.moe import Moe, MoeLayer
-from workers.bench.decoder.router import Choice, Counts, TorchChoice
+from workers.bench.decoder.router import Counts, choice
 from workers.bench.document import Correctness
 from workers.bench.experts import quantised, reference, registry, routing
 from workers.bench.experts.base import Backend, Layer, Weights
@@ -81,7 +81,8 @@ def _layer(torch: Any, case: MoeLayer, *, backend: Backend) -> Ready:
     of, routed, where = case.of, case.routed, device(torch)
     made = _draw(torch, routed, activation=of.activation, bias=of.expert_bias)
     # The rest of such a model's groups would forbid routings that are drawn here.
-    choose = _choice(torch, dataclasses.replace(of, groups=1, top_groups=1))
+    counts = Counts(torch, 1, of.experts, where)
+    choose = choice(torch, dataclasses.replace(of, groups=1, top_groups=1), counts, where)
     step = torch.ones(1, dtype=torch.int32, device=where)
     ids = _ids(torch, made.drawn)
     router = torch.zeros(of.experts, of.hidden, dtype=torch.bfloat16, device=where)
@@ -89,8 +90,8 @@ def _layer(torch: Any, case: MoeLayer, *, backend: Backend) -> Ready:
     made.hidden[:, : of.experts] = _logits(torch, case, ids)
     shared = _shared(torch, case)
     first = made.layer.ep_rank * case.own_tokens
-    own = slice(min(first, case.tokens - case.own_tokens), None)
-    own = slice(own.start, own.start + case.own_tokens)
+    start = min(first, case.tokens - case.own_tokens)
+    own = slice(start, start + case.own_tokens)
     experts = backend.make(torch, made.layer, made.weights, case.tokens)
     linear = torch.nn.functional.linear
 
@@ -176,15 +177,6 @@ def _shared(torch: Any, case: MoeLayer) -> tuple[Any, Any] | None:
         return torch.randn(shape, dtype=torch.bfloat16, device=device(torch)).mul_(shape[-1] ** -0.5)
 
     return normal(2 * width, of.hidden), normal(of.hidden, width)
-
-
-def _choice(torch: Any, of: Any) -> Choice:
-    counts = Counts(torch, 1, of.experts, device(torch))
-    if device(torch) == "cpu":
-        return TorchChoice(torch, of, counts)
-    from workers.bench.decoder.router_triton import TritonChoice
-
-    return TritonChoice(torch, of, counts)
 
 
 def _reference(torch: Any, made: _Set, hidden: Any, ids: Any, weights: Any) -> Any:

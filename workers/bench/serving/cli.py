@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from workers.bench import arguments
 from workers.bench.cases import parse
 from workers.bench.cases.serving import Serving as Case
 from workers.bench.document import BenchError, Document, Measurement, Progress, Target, now
@@ -48,10 +49,9 @@ def run(args: argparse.Namespace) -> Document:
     """Measure each case; a case that fails is a measurement too. Raises BenchError for what cannot begin."""
     endpoint = endpoints.from_file(args.endpoint)
     cases = chosen_cases(args, endpoint)
+    arguments.check_limits(args)
     if not args.case_timeout_s >= LEAST_TIMEOUT_S:
         raise BenchError("bad_argument", f"--case-timeout-s: expected at least {LEAST_TIMEOUT_S:g}.")
-    if args.budget_s is not None and not args.budget_s > 0:
-        raise BenchError("bad_argument", f"--budget-s {args.budget_s:g}: expected more than 0.")
     key = key_of(endpoint)
     version = aiperf_version()
     started_at, began = now(), time.monotonic()
@@ -143,7 +143,8 @@ def engine_of(stack: Sequence[str] | dict[str, str]) -> str | None:
 def repeat_command(args: argparse.Namespace, endpoint: Endpoint, cases: Sequence[Case]) -> tuple[str, ...]:
     """The command that measures the same again, free of this machine's paths."""
     command = ["python", "-m", "workers.bench", "serving", "--endpoint", f"{endpoint.name}.json"]
-    command += ["--case", *map(str, cases), "--case-timeout-s", f"{args.case_timeout_s:g}"]
+    command += ["--case", *map(str, cases)]
+    command += arguments.as_words({"--case-timeout-s": args.case_timeout_s, "--budget-s": args.budget_s})
     return tuple(command)
 
 

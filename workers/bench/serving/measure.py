@@ -44,26 +44,34 @@ class Sweep:
     ) -> list[Measurement]:
         """One measurement a case, in their order. Where the endpoint is `unfit`, none is tried."""
         ends = None if self.budget_s is None else time.monotonic() + self.budget_s
-        left = ""
         found: list[Measurement] = []
-        for case in cases:
-            if unfit is not None:
-                measured = self._without(case, unfit.outcome, unfit.sentence)
-            elif left or (ends is not None and time.monotonic() > ends):
-                left = left or f"Not started: the budget of {self.budget_s or 0:g} s was spent."
-                measured = self._without(case, "timeout", left)
-            else:
-                try:
-                    with stopped_by_sigterm():
-                        measured = self._one(case)
-                except BenchError as fault:  # its export cannot be read; the other cases keep theirs
-                    measured = self._without(case, "crashed", fault.sentence)
-                except StoppedError:
-                    left = "Not started: the bench was asked to stop."
-                    measured = self._without(case, "timeout", "Broken off: the bench was asked to stop.")
+
+        def settle(measured: Measurement) -> None:
             found.append(measured)
-            done(case, measured, len(found))
+            done(cases[len(found) - 1], measured, len(found))
+
+        try:
+            with stopped_by_sigterm():
+                for case in cases:
+                    if unfit is not None:
+                        settle(self._without(case, unfit.outcome, unfit.sentence))
+                    elif ends is not None and time.monotonic() > ends:
+                        why = f"Not started: the budget of {self.budget_s or 0:g} s was spent."
+                        settle(self._without(case, "timeout", why))
+                    else:
+                        settle(self._tried(case))
+        except StoppedError:
+            words = "Broken off: the bench was asked to stop."
+            for case in cases[len(found) :]:
+                settle(self._without(case, "timeout", words))
+                words = "Not started: the bench was asked to stop."
         return found
+
+    def _tried(self, case: Case) -> Measurement:
+        try:
+            return self._one(case)
+        except BenchError as fault:  # its export cannot be read; the other cases keep theirs
+            return self._without(case, "crashed", fault.sentence)
 
     def _one(self, case: Case) -> Measurement:
         with tempfile.TemporaryDirectory(dir=self.scratch) as name:

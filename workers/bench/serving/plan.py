@@ -55,7 +55,7 @@ def check(case: Serving) -> None:
 
 
 def prompts(case: Serving, seed: int) -> Iterator[str]:
-    """Of the warm-up, then of the requests: about `case.input` tokens each, no two begin alike, so that a
+    """Of the warm-up, then of the requests: about `case.input` tokens each, drawn at random, so that a
     server's prefix cache helps none."""
     draw, words = random.Random(seed), WORDS.split()
     for _ in range(warm_up(case) + case.requests):

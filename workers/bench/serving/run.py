@@ -98,7 +98,7 @@ def run(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(LOOK_S)
         finally:
-            # its services are processes of their own, in the session that it began
+            # its services are processes of their own, in its group
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
