@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
@@ -48,13 +49,17 @@ class Watch(models.Model):
         null=True, help_text="A new baseline: what was measured before is not compared with"
     )
     muted = models.BooleanField(default=False)
+    stacks = ArrayField(
+        models.BigIntegerField(), default=list, help_text="That its points go through, in their order"
+    )
     least_effect = models.FloatField(null=True, help_text="Set by a person; None: the usual")
     set_spread = models.FloatField(null=True, help_text="Set by a person; None: the series' own")
     minimum_history = models.PositiveIntegerField(null=True, help_text="Set by a person; None: the usual")
 
     class Meta:
         indexes = [
-            models.Index(fields=["due_at"], name="watch_due", condition=models.Q(due_at__isnull=False))
+            models.Index(fields=["due_at"], name="watch_due", condition=models.Q(due_at__isnull=False)),
+            models.Index(fields=["looked_at"], name="watch_looked"),
         ]
 
     def __str__(self) -> str:
@@ -125,6 +130,16 @@ class Alert(models.Model):
     evidence = models.JSONField(default=dict, help_text="What its kind has to show")
     confirm = models.CharField(max_length=6, choices=Confirm.choices, blank=True, default=Confirm.NONE)
     confirm_sentence = models.TextField(blank=True)
+    confirm_run = models.ForeignKey(
+        Run,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="The newest run that was asked for to confirm it",
+    )
+    confirm_facts = models.JSONField(
+        default=dict, help_text="Of the newest confirming: series, digest of what was asked, tries"
+    )
     verdict = models.CharField(max_length=4, choices=Verdict.choices, blank=True, default=Verdict.NONE)
     event = models.ForeignKey(Event, on_delete=models.SET_NULL, null=True, related_name="alerts")
     assignee = models.ForeignKey(
@@ -298,6 +313,11 @@ class Channel(models.Model):
     kind = models.CharField(max_length=8, choices=Kind.choices)
     config = models.JSONField(default=dict, help_text="Of its kind: addresses, URL, name of the secret …")
     enabled = models.BooleanField(default=True)
+    wait_until = models.DateTimeField(
+        null=True,
+        help_text="Nothing is sent to it before then: an attempt is under way, or the last ones failed",
+    )
+    failures = models.PositiveSmallIntegerField(default=0, help_text="Attempts that failed in a row")
     added_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
     )
@@ -337,6 +357,7 @@ class Delivery(models.Model):
         OPENED = "opened", "opened"
         UPDATED = "updated", "update"
         CLOSED = "closed", "closed"
+        DIGEST = "digest", "digest"
         TEST = "test", "test"
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="deliveries")
