@@ -5,4 +5,4 @@ class AlertsConfig(AppConfig):
     name = "benchapp.alerts"
 
     def ready(self) -> None:
-        from benchapp.alerts import receivers  # noqa: F401  (registers)
+        from benchapp.alerts import receivers, tasks  # noqa: F401  (registers)

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection
 from psycopg.types.json import Jsonb
 
+from benchapp.alerts import watching
 from benchapp.catalog.models import Configuration, Target
 from benchapp.ingest import bulk, schema
 from benchapp.ingest.identities import configuration_of, series_of
@@ -113,6 +114,7 @@ def store(row: Document, opened: Incoming, target: Target) -> int:
             if item.metric == "time"
         )
     if moments:
+        watching.mark_document(row.pk, min(moments), max(moments))
         _refresh_latest(row.pk, min(moments), max(moments))
     trends.note(target.pk, timed)
     return len(moments)

@@ -22,7 +22,7 @@ from benchapp.people.models import User
 from benchapp.runs import broker
 from benchapp.runs.latest import find_good_again
 from benchapp.runs.models import Document, Job, Run, State
-from benchapp.runs.signals import run_ended, runs_asked
+from benchapp.runs.signals import run_ended, run_judged, runs_asked
 from benchapp.runs.states import ACTIVE, FINAL, may_move
 
 logger = logging.getLogger(__name__)
@@ -293,6 +293,7 @@ def mark_invalid(run: Run, user: User, reason: str) -> bool:
         return False
     Run.objects.filter(pk=run.pk).update(invalid_reason=reason)
     find_good_again(run.pk)
+    run_judged.send(sender=Run, run=run)
     audit.record(user, "mark_invalid" if reason else "mark_valid", f"run {run.pk}", reason=reason)
     return True
 

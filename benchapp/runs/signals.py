@@ -7,5 +7,7 @@ from django.dispatch import Signal
 run_ended = Signal()
 #: Told in the transaction in which runs are asked for: `runs`, the new ones.
 runs_asked = Signal()
+#: Told in the transaction in which a person takes a run out of ranking, or puts it back: `run`.
+run_judged = Signal()
 #: Asked of queued `runs`. A listener answers with a sentence for each that it knows to be held up, by key.
 why_runs_wait = Signal()

@@ -180,6 +180,7 @@ CELERY_BEAT_SCHEDULE = {
     "reports": {"task": "fleet.take_reports", "schedule": 30.0, "options": {"expires": 30}},
     "schedules": {"task": "fleet.tick", "schedule": 30.0, "options": {"expires": 30}},
     "releases": {"task": "fleet.watch_releases", "schedule": 3600.0, "options": {"expires": 600}},
+    "detection": {"task": "alerts.look", "schedule": 60.0, "options": {"expires": 60}},
     "partitions": {"task": "ingest.make_partitions", "schedule": 6 * 3600.0, "options": {"expires": 600}},
 }
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.django_db
 def test_health_tells_both_servers_and_the_newest_heartbeat(client):
     assert client.get("/healthz").json() == {
         "status": "up", "database": "up", "broker": "up", "newest_heartbeat": None,
+        "detection_lag_s": None, "detection_due": None,
     }  # fmt: skip
     run = running_survey()
     assert client.get("/healthz").json()["newest_heartbeat"] == run.heartbeat_at.isoformat()

@@ -1,0 +1,295 @@
+"""Changes without an alert, and alerts whose changes moved → `grouping` → alerts opened, joined or closed.
+
+One at a time (an advisory lock): where a change belongs depends on which alerts are open. The looks before it
+run side by side.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from benchapp.alerts import grouping, importance, suspects, telling
+from benchapp.alerts.actions import raise_event
+from benchapp.alerts.closing import resolve
+from benchapp.alerts.grouping import Group, Moved, OpenMachine, Window
+from benchapp.alerts.kinds.reference import BASE, is_reference
+from benchapp.alerts.models import Alert, Change, Event, Watch
+from benchapp.alerts.opening import Proposal, note, open_or_join
+from benchapp.catalog.locks import lock
+from benchapp.catalog.models import Stack
+
+logger = logging.getLogger(__name__)
+
+#: Alerts that changes make; others may have changes too, and belong to `kinds`.
+OWN = ("stack:", "machine:", "build:")
+#: Changes that one gathering takes up; what is left comes with the next.
+MOST = 5000
+#: Series of an alert whose other crossings its suspects are judged by.
+MOST_CROSSED = 500
+
+
+@transaction.atomic
+def gather(touched: Collection[int] = ()) -> list[Alert]:
+    """Bring alerts in line with what stands in changes. `touched`: alerts whose changes moved or went.
+
+    Returns the alerts that were opened or hold something new.
+    """
+    lock("alerts:gather")
+    pending = list(_live().filter(alert=None).exclude(series__watch__muted=True).order_by("pk")[:MOST])
+    if not pending and not touched:
+        return []
+    new = _moved(pending)
+    opened = own().filter(_beside(new) | Q(pk__in=touched))
+    moves = [*new, *_moved(_live().filter(alert__in=opened))]
+    seen = {move.alert_id for move in moves} - {None} | set(touched)
+    groups = grouping.sort_out(moves, _machines(moves))
+    alerts = [alert for group in groups if (alert := _write_safely(group)) is not None]
+    for alert in own().filter(pk__in=seen):
+        _close_if_empty(alert)
+    return alerts
+
+
+def own() -> QuerySet[Alert]:
+    starts = Q()
+    for prefix in OWN:
+        starts |= Q(key__startswith=prefix)
+    return Alert.objects.filter(starts, closed_at=None)
+
+
+def _live() -> QuerySet[Change]:
+    return Change.objects.filter(gone_at=None).select_related(
+        "series__case", "series__target__host", "stack_before", "stack_after"
+    )
+
+
+def _beside(new: Sequence[Moved]) -> Q:
+    """Alerts that new changes with a stack change may join, or draw changes from: of the same stacks."""
+    upgrades = [move for move in new if move.differs]
+    same = Change.objects.filter(
+        alert=OuterRef("pk"),
+        stack_before__in={move.stack_before_id for move in upgrades},
+        stack_after__in={move.stack_after_id for move in upgrades},
+    )
+    return Q(Exists(same)) | Q(key__in={grouping.stack_key(move) for move in upgrades})
+
+
+def _moved(changes: Iterable[Change]) -> list[Moved]:
+    listed = list(changes)
+    measured_here = _measured_here({change.series_id for change in listed})
+    differs = {
+        (c.stack_before_id, c.stack_after_id): suspects.differences(
+            c.stack_before.components, c.stack_after.components
+        )
+        for c in listed
+    }
+    return [
+        _move(change, differs[change.stack_before_id, change.stack_after_id], measured_here)
+        for change in listed
+    ]
+
+
+def _move(change: Change, differs: tuple[suspects.Differs, ...], measured_here: set[int]) -> Moved:
+    series = change.series
+    case, target = series.case, series.target
+    return Moved(
+        change_id=change.pk,
+        alert_id=change.alert_id,
+        series_id=series.pk,
+        label=case.label,
+        backend=series.backend,
+        metric=series.metric,
+        target_id=target.pk,
+        target_kind=target.kind,
+        model=str(target),
+        host_id=target.host_id,
+        host=target.host.name if target.host else "",
+        at=change.at,
+        before_at=change.before_at,
+        stack_before_id=change.stack_before_id,
+        stack_after_id=change.stack_after_id,
+        differs=differs,
+        before=change.before,
+        after=change.after,
+        ratio=change.ratio,
+        low=change.low,
+        high=change.high,
+        confidence=change.confidence,
+        certain=change.certain,
+        worse=change.worse,
+        n_before=change.n_before,
+        n_after=change.n_after,
+        weight=importance.weight(case.kind, case.params, change.before if series.metric == "time" else None),
+        reference=is_reference(case, series.backend),
+        recorded=series.pk not in measured_here,
+    )
+
+
+def _measured_here(series_ids: Collection[int]) -> set[int]:
+    """Series of which something was measured or taken in that did not come with Tilewatch."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT asked.id FROM unnest(%s::bigint[]) AS asked (id) WHERE EXISTS (
+                SELECT FROM runs_measurement m JOIN runs_document d ON d.id = m.document_id
+                WHERE m.series_id = asked.id AND d.origin <> 'recorded'
+            )
+            """,
+            [sorted(series_ids)],
+        )
+        return {row[0] for row in cursor.fetchall()}
+
+
+def _machines(moves: Sequence[Moved]) -> list[OpenMachine]:
+    """Open alerts of the machines that something moved on."""
+    if not moves:
+        return []
+    found = []
+    for alert in Alert.objects.filter(key__startswith="machine:", closed_at=None).order_by("pk"):
+        place = ":".join(alert.key.split(":")[1:3])
+        start, end = (dt.datetime.fromisoformat(alert.evidence[name]) for name in ("from", "to"))
+        found.append(OpenMachine(alert.key, place, Window(start, end)))
+    return found
+
+
+def _write_safely(group: Group) -> Alert | None:
+    """The group's alert; None where that failed, which is no other group's trouble. Its changes stay without
+    an alert, and the next gathering tries again."""
+    try:
+        with transaction.atomic():
+            return _write(group)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        logger.exception("alert %s", group.key)
+        raise_event(
+            "detection_failed",
+            Event.Severity.ERROR,
+            subject=group.key,
+            sentence=f"Changes could not be made into an alert ({type(error).__name__}); others went on.",
+            dedupe_key=f"detection_failed:{type(error).__name__}:{dt.datetime.now(dt.UTC):%Y-%m-%d}",
+        )
+        return None
+
+
+def _write(group: Group) -> Alert:
+    """Open the group's alert or join it, with all that it holds already."""
+    ids = {move.change_id for move in group.moves}
+    held = _live().filter(alert__key=group.key, alert__closed_at=None).exclude(pk__in=ids)
+    group = grouping.joined(group, _moved(held))
+    strongest = group.moves[0]
+    first = Change.objects.select_related(
+        "stack_before", "stack_after", "series__target", "series__target__host"
+    ).get(pk=strongest.change_id)
+    of, crossings, reference = _crossings(group)
+    ranked = (
+        []
+        if group.kind == Alert.Kind.MACHINE
+        else suspects.rank(strongest.differs, [m.backend for m in group.moves], crossings)
+    )
+    differs = [suspects.Differs(one["component"], one["before"], one["after"]) for one in ranked]
+    one_target = len({move.target_id for move in group.moves}) == 1
+    machine = group.kind == Alert.Kind.MACHINE and not group.with_upgrade
+    certain = [move for move in group.moves if move.certain]
+    alert, _ = open_or_join(
+        Proposal(
+            key=group.key,
+            kind=group.kind,
+            title=telling.title(group, of, differs),
+            sentence=telling.sentence(group, of, differs, reference),
+            worse=group.worse,
+            certain=bool(certain),
+            ratio=strongest.ratio,
+            importance=importance.together(move.weight for move in group.moves),
+            confidence=max(move.confidence for move in certain or group.moves),
+            recorded=all(move.recorded for move in group.moves),
+            host=first.series.target.host if one_target or group.kind == Alert.Kind.MACHINE else None,
+            target=first.series.target if one_target else None,
+            stack_before=None if machine else first.stack_before,
+            stack_after=None if machine else first.stack_after,
+            suspects=ranked,
+            evidence=telling.evidence(group, of, reference),
+        )
+    )
+    if not one_target and alert.target_id is not None:
+        alert.target = None
+        alert.host = alert.host if group.kind == Alert.Kind.MACHINE else None
+        alert.save(update_fields=["target", "host"])
+    Change.objects.filter(pk__in=[move.change_id for move in group.moves]).exclude(alert=alert).update(
+        alert=alert
+    )
+    return alert
+
+
+def _crossings(group: Group) -> tuple[int, list[suspects.Crossing], str]:
+    """(how many series had the chance to move, what all of them crossed, what reference cases did)."""
+    targets = {move.target_id for move in group.moves}
+    watches = Watch.objects.filter(
+        series__target__in=targets, series__metric__in={m.metric for m in group.moves}
+    )
+    if group.kind == Alert.Kind.MACHINE:
+        moved = sum(move.reference for move in group.moves)
+        told = telling.reference_words(moved, moved, explained=True) if group.with_upgrade else ""
+        return watches.filter(points__gt=1).count(), [], told
+    pairs = {(move.stack_before_id, move.stack_after_id) for move in group.moves}
+    crossed = [
+        watch
+        for watch in watches.filter(stacks__overlap=[after for _, after in pairs]).select_related(
+            "series__case"
+        )
+        if pairs & set(_pairs(watch.stacks))
+    ]
+    references = [w for w in crossed if is_reference(w.series.case, w.series.backend)]
+    moved = len({w.pk for w in references} & {m.series_id for m in group.moves})
+    touched = any(each.component in BASE for each in group.moves[0].differs)
+    told = "" if touched else telling.reference_words(moved, len(references), explained=False)
+    series = [move.series_id for move in group.moves[:MOST_CROSSED]]
+    return len(crossed), _history(series, pairs), told
+
+
+def _pairs(stacks: Sequence[int]) -> list[tuple[int, int]]:
+    return list(pairwise(stacks))
+
+
+def _history(series_ids: Sequence[int], asked: Collection[tuple[int, int]]) -> list[suspects.Crossing]:
+    """Every pair of successive stacks that these series were measured with, and whether they moved there."""
+    moved: Mapping[int, set[tuple[int, int]]] = defaultdict(set)
+    for series_id, *pair in Change.objects.filter(series__in=series_ids, gone_at=None).values_list(
+        "series", "stack_before", "stack_after"
+    ):
+        moved[series_id].add((pair[0], pair[1]))
+    crossed = Counter(
+        (pair, pair in moved[series_id])
+        for series_id, stacks in Watch.objects.filter(pk__in=series_ids).values_list("pk", "stacks")
+        for pair in _pairs(stacks)
+    )
+    ids = {stack_id for (pair, _) in crossed for stack_id in pair}
+    components = dict(Stack.objects.filter(pk__in=ids).values_list("pk", "components"))
+    return [
+        suspects.Crossing(
+            frozenset(each.component for each in suspects.differences(components[old], components[new])),
+            did_move,
+            (old, new) in asked,
+        )
+        for ((old, new), did_move), count in crossed.items()
+        for _ in range(count)
+    ]
+
+
+def _close_if_empty(alert: Alert) -> None:
+    """An alert none of whose changes is found any longer closes itself, unless a person is at it."""
+    if alert.changes.filter(gone_at=None).exists():
+        return
+    sentence = "No longer found with more data."
+    if alert.changes.exists() is False:
+        sentence = "Reference cases moved as well: another alert has it, of the machine."
+    if alert.state == Alert.State.NEW and alert.assignee_id is None:
+        resolve(alert.key, sentence, Alert.State.INVALID)
+    elif not alert.entries.filter(action="gone").exists():
+        note(alert, "gone", sentence)

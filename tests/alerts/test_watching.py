@@ -1,0 +1,305 @@
+"""Detection over stored series: who is looked at, how often, by whom, and what comes of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+from django.core.management import call_command
+from django.db import connection, connections, transaction
+from django.utils import timezone
+
+from benchapp.alerts import watching
+from benchapp.alerts.models import Alert, Change, Event, Watch
+from benchapp.alerts.points import MOST
+from benchapp.catalog.models import Series
+from benchapp.people.models import AuditEntry, Role, User
+from benchapp.runs.actions import mark_invalid
+from benchapp.runs.models import Document, Job, Run, State
+from tests.alerts.nights import FIRST, gpu, night, nights
+
+pytestmark = pytest.mark.django_db
+
+
+def due() -> int:
+    return Watch.objects.filter(due_at__isnull=False).count()
+
+
+def sizes(alert: Alert) -> list[int]:
+    return sorted(change.series.case.params["m"] for change in alert.changes.all())
+
+
+def test_a_series_is_looked_at_from_its_second_observation_on():
+    night(0, {16: 1e-3, 32: 1e-3})
+    assert Watch.objects.count() == 0, "one value holds no step, and tables of other tools have many"
+    night(1, {16: 1e-3})
+    assert due() == 1
+    assert watching.look_at_due() == 1
+    watch = Watch.objects.get()
+    assert (watch.due_at, watch.points, watch.failure, len(watch.stacks)) == (None, 2, "", 1)
+    assert watch.lag_s is not None
+    assert watching.look_at_due() == 0
+
+
+def test_what_may_not_rank_wakes_nobody():
+    night(0, {16: 1e-3})
+    night(1, {16: 1e-3}, flags=("borrowed",))
+    assert due() == 0
+
+
+def test_an_upgrade_that_slows_two_of_three_kernels_is_one_alert():
+    nights(range(14), {16: 1e-3, 32: 2e-3, 64: 3e-3}, flashinfer="0.6.3", cutlass="4.2.1", reference=5e-3)
+    nights(range(14, 22), {16: 1.2e-3, 32: 2.4e-3, 64: 3e-3}, reference=5e-3)
+    watching.look_at_due()
+    (alert,) = Alert.objects.all()
+    assert (alert.kind, alert.worse, alert.certain, alert.recorded) == ("stack", True, True, False)
+    assert sizes(alert) == [16, 32]
+    assert alert.title.startswith(
+        "2 of 4 GPU times slower with flashinfer 0.6.3 → 0.6.9 and 1 more on H200: worst gemm bf16 "
+    )
+    assert "flashinfer 0.6.3 → 0.6.9, cutlass 4.2.1 → 4.4.2" in alert.sentence
+    assert "None of 1 reference cases moved" in alert.sentence
+    assert [each["component"] for each in alert.suspects] == ["flashinfer", "cutlass"]
+    assert 1.15 < alert.ratio < 1.25
+    assert alert.stack_before.components["flashinfer"] == "0.6.3"
+
+
+def test_new_evidence_updates_the_open_alert_and_a_closed_one_stays_closed():
+    nights(range(14), {16: 1e-3, 32: 1e-3}, flashinfer="0.6.3")
+    nights(range(14, 20), {16: 1.2e-3, 32: 1e-3})
+    watching.look_at_due()
+    (alert,) = Alert.objects.all()
+    nights(range(14), {16: 1e-3}, flashinfer="0.6.3", target=gpu("b", "other"))
+    nights(range(14, 20), {16: 1.2e-3}, target=gpu("b", "other"))
+    watching.look_at_all()
+    alert.refresh_from_db()
+    assert Alert.objects.count() == 1
+    assert alert.changes.count() == 2
+    assert alert.target is None, "it is about two GPUs now"
+    assert [entry.action for entry in alert.entries.all()] == ["opened", "joined"]
+    Alert.objects.update(state=Alert.State.WONT_FIX, closed_at=timezone.now())
+    nights([20, 21], {16: 1.2e-3, 32: 1e-3})
+    watching.look_at_all()
+    assert Alert.objects.count() == 1
+
+
+def test_thirty_series_of_a_gpu_that_slowed_one_night_are_one_alert_of_the_machine():
+    levels = dict.fromkeys(range(16, 16 + 30), 0.001)
+    nights(range(12), levels)
+    nights(range(12, 15), {m: 1.1 * seconds for m, seconds in levels.items()})
+    watching.look_at_all()
+    nights(range(15, 18), {m: 1.1 * seconds for m, seconds in levels.items()})
+    watching.look_at_all()
+    (alert,) = Alert.objects.all()
+    assert (alert.kind, alert.worse, alert.changes.count()) == ("machine", True, 30)
+    assert alert.host.name == "box"
+    assert alert.title.startswith("30 of 30 GPU times slower on box (H200) without a version change")
+
+
+def test_both_gpus_of_a_host_are_one_alert_and_another_host_another():
+    for name, host in (("a", "box"), ("b", "box"), ("c", "far")):
+        nights(range(12), {16: 1e-3}, target=gpu(name, host))
+        nights(range(12, 18), {16: 1.2e-3}, target=gpu(name, host))
+        watching.look_at_all()
+    assert Counter(alert.host.name for alert in Alert.objects.all()) == {"box": 1, "far": 1}
+    assert Alert.objects.get(host__name="box").target is None
+
+
+def test_a_backfill_of_old_versions_does_not_read_as_steps_to_and_fro():
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.18")
+    nights(range(12, 16), {16: 1.5e-3}, flashinfer="0.6.3")
+    nights(range(16, 24), {16: 1e-3}, flashinfer="0.6.18")
+    watching.look_at_all()
+    (change,) = Change.objects.all()
+    assert not change.worse, "the newer version is the faster one, and that is all"
+    assert change.stack_before.components["flashinfer"] == "0.6.3"
+
+
+def test_a_new_baseline_forgets_what_was_before():
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {16: 1.2e-3})
+    watching.look_at_all()
+    watch = Watch.objects.get()
+    watch.known_from = FIRST + watching.dt.timedelta(days=12)
+    watch.save()
+    assert watching.look(watch.pk)
+    assert Watch.objects.get().points == 6
+    assert Change.objects.get().gone_at is not None
+    alert = Alert.objects.get()
+    assert (alert.state, alert.entries.last().sentence) == ("invalid", "No longer found with more data.")
+
+
+def test_an_alert_that_a_person_works_on_does_not_close_itself():
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {16: 1.2e-3})
+    watching.look_at_all()
+    Alert.objects.update(state=Alert.State.INVESTIGATING)
+    Watch.objects.update(known_from=FIRST + watching.dt.timedelta(days=12))
+    for _ in range(2):
+        watching.look(Watch.objects.get().pk)
+    alert = Alert.objects.get()
+    assert alert.closed_at is None
+    assert [entry.action for entry in alert.entries.all()] == ["opened", "gone"]
+
+
+def test_a_muted_series_never_alerts():
+    night(0, {16: 1e-3})
+    night(1, {16: 1e-3})
+    Watch.objects.update(muted=True)
+    nights(range(2, 12), {16: 1e-3})
+    nights(range(12, 18), {16: 1.5e-3})
+    watching.look_at_all()
+    assert Change.objects.count() == 1
+    assert Alert.objects.count() == 0
+
+
+def test_what_is_doubtful_is_left_uncertain():
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {16: 1.2e-3}, flags=("contended",))
+    watching.look_at_all()
+    alert = Alert.objects.get()
+    assert not alert.certain
+    assert "Unconfirmed: at most 6 runs on a side." in alert.sentence
+
+
+def test_a_run_marked_invalid_leaves_detection_and_comes_back():
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    job = Job.objects.create(title="a night", source=Job.Source.COMMAND)
+    recipe = _recipe()
+    run = Run.objects.create(job=job, kind="gemm", queue="gpu", recipe=recipe, state=State.DELIVERED)
+    night(12, {16: 1.4e-3}, run=run, origin=Document.Origin.WORKER)
+    watching.look_at_all()
+    assert Alert.objects.get().certain is False
+    user = User.objects.create_user("olga", role=Role.OPERATOR)
+    assert mark_invalid(run, user, "the door was open")
+    assert due() == 1
+    watching.look_at_all()
+    assert Alert.objects.get().state == "invalid"
+    assert mark_invalid(run, user, "")
+    watching.look_at_all()
+    assert sorted(Alert.objects.values_list("state", flat=True)) == ["invalid", "new"]
+    assert Change.objects.count() == 1
+
+
+def _recipe():
+    from benchapp.catalog.models import Recipe
+
+    return Recipe.objects.create(digest="r", versions={"flashinfer": "0.6.9"})
+
+
+def test_twenty_documents_in_a_minute_cost_a_series_few_looks(monkeypatch):
+    looks = []
+    of_series = watching.of_series
+    monkeypatch.setattr(watching, "of_series", lambda *told: looks.append(told) or of_series(*told))
+    for day in range(20):
+        night(day, {16: 1e-3})
+        watching.look_at_due()
+    assert len(looks) == 1, "and the sweep takes up what came after it"
+    assert due() == 1
+
+
+def test_a_crash_in_one_series_leaves_the_others_and_is_told_once(monkeypatch):
+    nights(range(12), {16: 1e-3, 32: 5e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {16: 1.2e-3, 32: 6e-3})
+    detect = watching.detect
+
+    def crashing(values, *rest, **named):
+        if min(values) > 4e-3:
+            raise ZeroDivisionError("password=hunter2")
+        return detect(values, *rest, **named)
+
+    monkeypatch.setattr(watching, "detect", crashing)
+    watching.look_at_all()
+    assert sizes(Alert.objects.get()) == [16]
+    failed = Watch.objects.exclude(failure="").get()
+    assert failed.series.case.params["m"] == 32
+    assert "ZeroDivisionError" in failed.failure and "hunter2" not in failed.failure
+    watching.look(failed.pk)
+    event = Event.objects.get(kind="detection_failed")
+    assert "hunter2" not in event.sentence
+    monkeypatch.undo()
+    watching.look(failed.pk)
+    assert sizes(Alert.objects.get()) == [16, 32]
+    failed.refresh_from_db()
+    assert failed.failure == ""
+
+
+def test_a_hundred_thousand_points_of_one_series_are_read_no_further_than_needed():
+    first = night(0, {16: 1e-3})
+    series = Series.objects.get()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO runs_measurement (measured_at, document_id, series_id, stack_id, outcome, flags, n,
+                median, timer, l2_policy, inputs, kernel, reference, throttle_reasons, error)
+            SELECT '2026-09-02'::timestamptz + i * interval '10 seconds', %s, %s, %s, 'ok', '{}', 1,
+                CASE WHEN i > 99900 THEN 1.3e-3 ELSE 1e-3 END * (1 + (i %% 7) * 0.001),
+                '', '', '', '', '', '{}', ''
+            FROM generate_series(1, 100000) AS i
+            """,
+            [first.pk, series.pk, first.stack_id],
+        )
+    watching.mark([series.pk])
+    assert watching.look(series.pk)
+    watch = Watch.objects.get()
+    assert (watch.points, watch.failure) == (MOST, "")
+    assert Change.objects.get().n_after == 100
+
+
+def test_the_command_looks_at_everything_and_can_begin_anew(capsys):
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {16: 1.2e-3})
+    call_command("detect", "--all")
+    said = capsys.readouterr().out
+    assert "Looked at 1 series" in said and "1 changes, 1 of them certain, and 1 open alerts" in said
+    assert "| stack | ×1.2" in said
+    kept = Alert.objects.get()
+    call_command("detect", "--all", "--reset")
+    assert "Forgotten: 1 changes, 1 alerts." in capsys.readouterr().out
+    assert Alert.objects.get().pk != kept.pk
+    Alert.objects.update(state=Alert.State.ACKNOWLEDGED)
+    call_command("detect", "--series", str(Series.objects.get().pk), "--reset")
+    assert "Forgotten: 0 changes, 0 alerts." in capsys.readouterr().out
+    assert AuditEntry.objects.filter(action="detect").count() == 3
+
+
+def test_health_tells_how_far_detection_is_behind(client):
+    night(0, {16: 1e-3})
+    night(1, {16: 1e-3})
+    told = client.get("/healthz").json()
+    assert told["detection_due"] == Watch.objects.get().due_at.isoformat()
+    watching.look_at_due()
+    told = client.get("/healthz").json()
+    assert told["detection_due"] is None and told["detection_lag_s"] >= 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_detectors_at_once_open_one_alert_and_never_look_at_one_series_twice():
+    levels = dict.fromkeys(range(16, 24), 0.001)
+    nights(range(12), levels, flashinfer="0.6.3")
+    nights(range(12, 16), {m: 1.2 * seconds for m, seconds in levels.items()})
+    counts: list[int] = []
+    start = threading.Barrier(2)
+
+    def detector() -> None:
+        start.wait()
+        counts.append(watching.look_at_due())
+        connections.close_all()
+
+    both = [threading.Thread(target=detector) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert sum(counts) == len(levels)
+    assert Alert.objects.get().changes.count() == len(levels)
+    with transaction.atomic():
+        watch = Watch.objects.select_for_update().order_by("pk").first()
+        refused: list[bool] = []
+        thread = threading.Thread(
+            target=lambda: (refused.append(watching.look(watch.pk)), connections.close_all())
+        )
+        thread.start()
+        thread.join()
+    assert refused == [False], "somebody is at it"
