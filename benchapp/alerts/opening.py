@@ -40,6 +40,9 @@ class Proposal:
     event: Event | None = None
 
 
+#: Verdicts of an A/B that moved. They outweigh the series: such an alert is certain whatever comes next.
+CONFIRMED = (Alert.Verdict.SLOW, Alert.Verdict.FAST)
+CONFIRMED_CONFIDENCE = 0.99
 #: What a proposal says anew of an open alert.
 _SAID = (
     "title", "sentence", "worse", "certain", "ratio", "importance", "confidence", "recorded",
@@ -59,7 +62,9 @@ def open_or_join(proposal: Proposal) -> tuple[Alert, bool]:
     alert = Alert.objects.filter(key=proposal.key, closed_at=None).first()
     fields = {name: getattr(proposal, name) for name in _SAID}
     fields["title"] = proposal.title[:200]
-    fields["cost"] = cost(proposal.ratio, proposal.importance, proposal.confidence, worse=proposal.worse)
+    if alert is not None and alert.verdict in CONFIRMED:
+        fields |= {"certain": True, "confidence": CONFIRMED_CONFIDENCE}
+    fields["cost"] = cost(proposal.ratio, proposal.importance, fields["confidence"], worse=proposal.worse)
     if alert is None:
         alert = Alert.objects.create(
             key=proposal.key[:200],

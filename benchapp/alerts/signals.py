@@ -11,3 +11,7 @@ alert_closed = Signal()
 #: Environments that a bisect will want soon, so that they can be built ahead: `runs` is empty where none;
 #: sent with `recipes` (lists of versions) and `queue`.
 environments_wanted = Signal()
+#: Asked of a `target`: a listener answers with the `benchapp.alerts.places.Place` where it is measured.
+who_serves = Signal()
+#: Asked of a `component` of recipes: a listener answers with the versions of it that it knows.
+releases_known = Signal()

@@ -11,6 +11,8 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from benchapp.alerts import bisecting
+from benchapp.catalog.digests import digest, environment_name, recipe_words
 from benchapp.catalog.models import Recipe
 from benchapp.fleet.asks import candidate_params
 from benchapp.fleet.models import Installation
@@ -25,6 +27,8 @@ TASK = "fleet.ask_for_builds"
 FAILED = (State.FAILED, State.CANCELLED)
 #: Why a build was called off that nobody cancelled.
 NOT_NEEDED = "not_needed"
+#: Of environments that a bisect may want: after all that a run waits for now, schedules' included.
+AHEAD_PRIORITY = 4
 
 
 def live() -> QuerySet[Installation]:
@@ -118,15 +122,41 @@ def ask_for_builds() -> int:
     recipes = Recipe.objects.in_bulk({recipe for _, recipe in wanted})
     asked = 0
     for (installation, recipe), priority in wanted.items():
-        request = Request(
-            kind=Run.Kind.BUILD,
-            title=f"Environment of {recipes[recipe]} on {installation.host}",
-            queue=queues.build_of(installation.key),
-            versions=recipes[recipe].versions,
-            params=dict(candidate_params(recipes[recipe].versions)),
-            priority=priority,
-        )
-        asked += request_run(request, user=None, source=Job.Source.FOLLOW_UP)[1]
+        asked += _ask(installation, recipes[recipe].versions, priority)
+    return asked
+
+
+def _ask(installation: Installation, versions: dict[str, str], priority: int) -> bool:
+    request = Request(
+        kind=Run.Kind.BUILD,
+        title=f"Environment of {recipe_words(versions)} on {installation.host}",
+        queue=queues.build_of(installation.key),
+        versions=versions,
+        params=dict(candidate_params(versions)),
+        priority=priority,
+    )
+    return request_run(request, user=None, source=Job.Source.FOLLOW_UP)[1]
+
+
+def ask_ahead(recipes: Iterable[dict[str, str]], queue: str) -> int:
+    """Ask the live hosts that serve a queue for environments that a bisect may want there; how many are new.
+
+    One that came to nothing before is not asked for: the bisect's own run will tell.
+    """
+    named = {digest(versions): versions for versions in recipes}
+    known = dict(Recipe.objects.filter(digest__in=named).values_list("digest", "pk"))
+    builds = _builds(known.values())
+    asked = 0
+    for installation in live().filter(queues__contains=[queue]):
+        build_queue = queues.build_of(installation.key)
+        for name, versions in named.items():
+            recipe = known.get(name, 0)
+            if (
+                build_queue in installation.queues
+                and not builds.ready(installation, recipe, environment_name(versions))
+                and (build_queue, recipe) not in builds.failed
+            ):
+                asked += _ask(installation, versions, AHEAD_PRIORITY)
     return asked
 
 
@@ -135,6 +165,8 @@ def _call_off() -> None:
     """Cancel queued builds whose runs have all ended: a job of many versions may have been cancelled."""
     needed = Run.objects.filter(state__in=ACTIVE, recipe=OuterRef("recipe")).exclude(environment="")
     idle = Run.objects.filter(kind=Run.Kind.BUILD, state=State.QUEUED).exclude(Exists(needed))
+    if ahead := bisecting.recipes_ahead():
+        idle = idle.exclude(recipe__digest__in=ahead)
     for build in idle.select_for_update(skip_locked=True, of=("self",)).order_by("pk"):
         end(build, State.CANCELLED, NOT_NEEDED, "No run waits for this environment any more.")
 
