@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from django.db.models import Exists, OuterRef
 
 from benchapp.alerts.actions import raise_event
+from benchapp.alerts.kinds import schedules as alerts
 from benchapp.alerts.models import Event
 from benchapp.fleet import asks, words
 from benchapp.fleet.asks import Ask
@@ -165,12 +166,20 @@ def check_firings() -> int:
             .filter(~Exists(active), checked=False, outcome=_Outcome.ASKED, by_hand=False)
             .annotate(yielded=Exists(accepted))
             .select_related("schedule")
+            .order_by("due_at")
         )
         for firing in ended:
-            if not firing.yielded:
+            if firing.yielded:
+                _tell_yielded(firing)
+            else:
                 barren += _tell_barren(firing)
         Firing.objects.filter(pk__in=[firing.pk for firing in ended]).update(checked=True)
     return barren
+
+
+def _tell_yielded(firing: Firing) -> None:
+    said = f"The schedule {firing.schedule.name}, due {words.moment(firing.due_at)}, yielded data"
+    alerts.yielded(firing.schedule_id, f"{said}: job {firing.job_id}.")
 
 
 def _tell_barren(firing: Firing) -> bool:

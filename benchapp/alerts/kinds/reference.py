@@ -26,7 +26,7 @@ BASE = ("torch", "cublas", "driver", "toolkit")
 
 
 def is_reference(case: Case, backend: str) -> bool:
-    """Whether a series of this case and backend is one that only the machine, its driver or torch can move."""
+    """Whether only the machine, its driver or torch can move a series of this case and backend."""
     if case.kind in _CEILINGS:
         return backend in _OF_CEILINGS
     return case.kind == Gemm.kind and backend in _PRODUCTS and _fills_a_gpu(case.params)

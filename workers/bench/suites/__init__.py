@@ -36,6 +36,7 @@ _KNOWN: dict[str, tuple[str, list[Case]]] = {
     "moe-decode": ("Every model's layer with experts in bf16, 1 to 256 tokens, and its slices", moe.decode()),
     "moe-prefill": ("The same, 512 to 16384 tokens", moe.prefill()),
     "moe-formats": ("Routed experts alone, in every format that a backend here multiplies", moe.formats()),
+    "reference": ("What no library moves: a copy, two large products, empty kernels", step.reference()),
     "ceilings": ("Copy bandwidth, the best bf16 and fp8 product, empty kernels", step.ceilings()),
 }  # fmt: skip
 

@@ -57,6 +57,15 @@ def ceilings() -> list[Case]:
     ]
 
 
+def reference() -> list[Case]:
+    """What no library here moves, one of each: bandwidth, launches, arithmetic. Some seconds."""
+    return [
+        Copy(2048 * MIB),
+        *(Gemm(8192, 8192, 8192, dtype) for dtype in ("bf16", "fp8")),
+        *empty_kernels(),
+    ]
+
+
 def empty_kernels() -> list[Case]:
     """One by each timer."""
     return [EmptyKernel(timer) for timer in GPU_TIMERS]
