@@ -118,6 +118,12 @@ RELEASE_SUITE = os.environ.get("TILEWATCH_RELEASE_SUITE")
 #: The same of whole models, on GPUs that hold them: a name, "" for none, None for what
 #: `benchapp.fleet.releases` chooses.
 RELEASE_MODEL_SUITE = os.environ.get("TILEWATCH_RELEASE_MODEL_SUITE")
+#: Where people open this installation, for links in messages: https://bench.example.org. "": messages name
+#: the page without its host.
+PUBLIC_URL = os.environ.get("TILEWATCH_URL", "").rstrip("/")
+#: Servers that alerts may be sent to although their address is private, or without TLS: hosts with or without
+#: a port, and networks, separated by commas.
+PRIVATE_WEBHOOKS = os.environ.get("TILEWATCH_PRIVATE_WEBHOOKS", "")
 #: Proxies in front of the web server whose X-Forwarded-For is believed, nearest first.
 TRUSTED_PROXIES = _whole_number("TILEWATCH_PROXIES")
 
@@ -181,6 +187,8 @@ CELERY_BEAT_SCHEDULE = {
     "schedules": {"task": "fleet.tick", "schedule": 30.0, "options": {"expires": 30}},
     "releases": {"task": "fleet.watch_releases", "schedule": 3600.0, "options": {"expires": 600}},
     "detection": {"task": "alerts.look", "schedule": 60.0, "options": {"expires": 60}},
+    "deliveries": {"task": "alerts.deliver", "schedule": 30.0, "options": {"expires": 30}},
+    "kinds": {"task": "alerts.sweep_kinds", "schedule": 600.0, "options": {"expires": 600}},
     "partitions": {"task": "ingest.make_partitions", "schedule": 6 * 3600.0, "options": {"expires": 600}},
 }
 
