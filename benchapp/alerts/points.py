@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from statistics import median
 from typing import Any
 
 from django.db import connection
@@ -29,8 +27,6 @@ from benchapp.trends.components import component_order
 MOST = 400
 #: Up to so many, their samples are read too: a longer series has shown its spread.
 SAMPLED = 40
-#: Of two stacks measured in the same days, a step between them has to be seen in those days to this share.
-_SEEN = 0.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,27 +72,6 @@ def in_order(points: Iterable[Point], stacks: Mapping[int, Mapping[str, str]]) -
 def stacks_in_order(points: Sequence[Point]) -> list[int]:
     """The stacks of ordered points, each once for each time that it begins."""
     return [p.stack_id for i, p in enumerate(points) if i == 0 or points[i - 1].stack_id != p.stack_id]
-
-
-def seen_side_by_side(points: Sequence[Point], at: int, ratio: float) -> bool:
-    """Whether a step between two stacks that were measured in the same days shows in those days too.
-
-    Where a machine moved while two stacks took turns, the old stack's last points and the new one's first lie
-    on either side of that move, and by version it would look like an upgrade's doing. True where the stacks
-    never met, or the point before `at` has the same one.
-    """
-    before, after = points[at - 1].stack_id, points[at].stack_id
-    old = [p for p in points if p.stack_id == before]
-    new = [p for p in points if p.stack_id == after]
-    start, end = (
-        max(min(p.at for p in side) for side in (old, new)),
-        min(max(p.at for p in side) for side in (old, new)),
-    )
-    old, new = ([p for p in side if start <= p.at <= end] for side in (old, new))
-    if before == after or not old or not new:
-        return True
-    moved = math.log(median(p.median for p in new) / median(p.median for p in old))
-    return moved * math.log(ratio) > 0 and abs(moved) >= _SEEN * abs(math.log(ratio))
 
 
 def of_series(series_id: int, known_from: dt.datetime | None) -> list[Point]:

@@ -106,7 +106,8 @@ def _unit(move: Moved) -> str:
 
 def _main(group: Group) -> tuple[Moved, ...]:
     """Those that moved the way the alert says."""
-    return tuple(move for move in group.moves if move.worse == group.worse)
+    worse = group.worse
+    return tuple(move for move in group.moves if move.worse == worse)
 
 
 def _count(group: Group, main: Sequence[Moved], of: int) -> str:

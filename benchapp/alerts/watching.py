@@ -22,11 +22,11 @@ from django.dispatch import receiver
 
 from benchapp.alerts import changes
 from benchapp.alerts.actions import raise_event
-from benchapp.alerts.detect import Change as Found
-from benchapp.alerts.detect import detect, spread
+from benchapp.alerts.detect import spread
 from benchapp.alerts.gathering import gather
 from benchapp.alerts.models import Event, Watch
-from benchapp.alerts.points import Point, of_series, seen_side_by_side, stacks_in_order
+from benchapp.alerts.points import of_series, stacks_in_order
+from benchapp.alerts.stepping import steps
 from benchapp.runs.broker import ask_control
 from benchapp.runs.models import Run
 from benchapp.runs.ranking import NEVER_RANKS, RANKED_OUTCOMES
@@ -182,7 +182,12 @@ def _look(series_id: int, *, only_due: bool) -> set[int] | None:
     if watch is None:
         return None
     points = of_series(series_id, watch.known_from)
-    touched = changes.store(series_id, points, steps(points, watch), watch.known_from)
+    settings: dict[str, Any] = {"spread": watch.set_spread}
+    if watch.minimum_history is not None:
+        settings["minimum_history"] = watch.minimum_history
+    if watch.least_effect is not None:
+        settings["min_effect"] = watch.least_effect
+    touched = changes.store(series_id, points, steps(points, **settings), watch.known_from)
     # whoever would set `due_at` meanwhile waits for this row, so no mark is lost here
     with connection.cursor() as cursor:
         cursor.execute(
@@ -196,32 +201,6 @@ def _look(series_id: int, *, only_due: bool) -> set[int] | None:
             [len(points), spread([p.median for p in points]), stacks_in_order(points), series_id],
         )
     return touched
-
-
-def steps(points: list[Point], watch: Watch) -> list[Found]:
-    """The steps of ordered points, by what a person set for the series. A step with nothing but doubtful
-    points on a side is left uncertain."""
-    settings: dict[str, Any] = {}
-    if watch.minimum_history is not None:
-        settings["minimum_history"] = watch.minimum_history
-    if watch.least_effect is not None:
-        settings["min_effect"] = watch.least_effect
-    found = detect(
-        [p.median for p in points],
-        [p.samples or None for p in points],
-        [p.stack_id for p in points],
-        spread=watch.set_spread,
-        **settings,
-    )
-    kept = [step for step in found if seen_side_by_side(points, step.index, step.ratio)]
-    bounds = [0, *(step.index for step in kept), len(points)]
-    return [
-        dataclasses.replace(step, certain=False)
-        if all(p.doubtful for p in points[bounds[i] : step.index])
-        or all(p.doubtful for p in points[step.index : bounds[i + 2]])
-        else step
-        for i, step in enumerate(kept)
-    ]
 
 
 @transaction.atomic

@@ -11,7 +11,7 @@ from benchapp.ingest.actions import ingest
 from benchapp.runs.actions import receive
 from benchapp.runs.models import Document as Row
 from benchapp.runs.models import Run
-from workers.bench.document import Correctness, Document, Measurement, Statistics, Target
+from workers.bench.document import Correctness, Document, Flag, Measurement, Statistics, Target
 
 FIRST = dt.datetime(2026, 9, 1, 2, tzinfo=dt.UTC)
 OWN = "flashinfer.mm_bf16.cutlass"
@@ -34,7 +34,7 @@ def measured(
     at: dt.datetime,
     *,
     backend: str = OWN,
-    flags: tuple[str, ...] = (),
+    flags: tuple[Flag, ...] = (),
     square: bool = False,
 ) -> Measurement:
     n, k = (m, m) if square else (4096, 7168)
@@ -75,7 +75,7 @@ def taken(
     flashinfer: str = "0.6.9",
     cutlass: str = "4.4.2",
     backend: str = OWN,
-    flags: tuple[str, ...] = (),
+    flags: tuple[Flag, ...] = (),
     reference: float | None = None,
     origin: Row.Origin = Row.Origin.FILE,
     run: Run | None = None,

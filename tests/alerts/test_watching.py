@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections import Counter
 
@@ -10,10 +11,11 @@ from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from benchapp.alerts import watching
+from benchapp.alerts import stepping, watching
+from benchapp.alerts.detect import detect
 from benchapp.alerts.models import Alert, Change, Event, Watch
-from benchapp.alerts.points import MOST
-from benchapp.catalog.models import Series
+from benchapp.alerts.points import MOST, of_series
+from benchapp.catalog.models import Recipe, Series
 from benchapp.people.models import AuditEntry, Role, User
 from benchapp.runs.actions import mark_invalid
 from benchapp.runs.models import Document, Job, Run, State
@@ -121,7 +123,7 @@ def test_a_new_baseline_forgets_what_was_before():
     nights(range(12, 18), {16: 1.2e-3})
     watching.look_at_all()
     watch = Watch.objects.get()
-    watch.known_from = FIRST + watching.dt.timedelta(days=12)
+    watch.known_from = FIRST + dt.timedelta(days=12)
     watch.save()
     assert watching.look(watch.pk)
     assert Watch.objects.get().points == 6
@@ -135,7 +137,7 @@ def test_an_alert_that_a_person_works_on_does_not_close_itself():
     nights(range(12, 18), {16: 1.2e-3})
     watching.look_at_all()
     Alert.objects.update(state=Alert.State.INVESTIGATING)
-    Watch.objects.update(known_from=FIRST + watching.dt.timedelta(days=12))
+    Watch.objects.update(known_from=FIRST + dt.timedelta(days=12))
     for _ in range(2):
         watching.look(Watch.objects.get().pk)
     alert = Alert.objects.get()
@@ -166,7 +168,7 @@ def test_what_is_doubtful_is_left_uncertain():
 def test_a_run_marked_invalid_leaves_detection_and_comes_back():
     nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
     job = Job.objects.create(title="a night", source=Job.Source.COMMAND)
-    recipe = _recipe()
+    recipe = Recipe.objects.create(digest="r", versions={"flashinfer": "0.6.9"})
     run = Run.objects.create(job=job, kind="gemm", queue="gpu", recipe=recipe, state=State.DELIVERED)
     night(12, {16: 1.4e-3}, run=run, origin=Document.Origin.WORKER)
     watching.look_at_all()
@@ -182,16 +184,14 @@ def test_a_run_marked_invalid_leaves_detection_and_comes_back():
     assert Change.objects.count() == 1
 
 
-def _recipe():
-    from benchapp.catalog.models import Recipe
-
-    return Recipe.objects.create(digest="r", versions={"flashinfer": "0.6.9"})
-
-
 def test_twenty_documents_in_a_minute_cost_a_series_few_looks(monkeypatch):
-    looks = []
-    of_series = watching.of_series
-    monkeypatch.setattr(watching, "of_series", lambda *told: looks.append(told) or of_series(*told))
+    looks: list[int] = []
+
+    def counted(series_id, known_from):
+        looks.append(series_id)
+        return of_series(series_id, known_from)
+
+    monkeypatch.setattr(watching, "of_series", counted)
     for day in range(20):
         night(day, {16: 1e-3})
         watching.look_at_due()
@@ -202,14 +202,13 @@ def test_twenty_documents_in_a_minute_cost_a_series_few_looks(monkeypatch):
 def test_a_crash_in_one_series_leaves_the_others_and_is_told_once(monkeypatch):
     nights(range(12), {16: 1e-3, 32: 5e-3}, flashinfer="0.6.3")
     nights(range(12, 18), {16: 1.2e-3, 32: 6e-3})
-    detect = watching.detect
 
     def crashing(values, *rest, **named):
         if min(values) > 4e-3:
             raise ZeroDivisionError("password=hunter2")
         return detect(values, *rest, **named)
 
-    monkeypatch.setattr(watching, "detect", crashing)
+    monkeypatch.setattr(stepping, "detect", crashing)
     watching.look_at_all()
     assert sizes(Alert.objects.get()) == [16]
     failed = Watch.objects.exclude(failure="").get()
@@ -297,9 +296,12 @@ def test_two_detectors_at_once_open_one_alert_and_never_look_at_one_series_twice
     with transaction.atomic():
         watch = Watch.objects.select_for_update().order_by("pk").first()
         refused: list[bool] = []
-        thread = threading.Thread(
-            target=lambda: (refused.append(watching.look(watch.pk)), connections.close_all())
-        )
+
+        def look() -> None:
+            refused.append(watching.look(watch.pk))
+            connections.close_all()
+
+        thread = threading.Thread(target=look)
         thread.start()
         thread.join()
     assert refused == [False], "somebody is at it"
