@@ -47,6 +47,14 @@ COMMANDS = {
         "workers.bench.serving.cli",
         "an OpenAI-compatible server under load",
     ),
+    "confirm": (
+        "workers.bench.confirm.cli",
+        "A/B of two environments in fresh processes: the same, faster or slower",
+    ),
+    "bisect": (
+        "workers.bench.confirm.bisect_cli",
+        "which of several environments is the first that has a change, by A/Bs",
+    ),
 }
 
 

@@ -73,6 +73,10 @@ Part = Literal[
 ]
 #: Seconds of a call; CPU seconds of a build; bytes of what was built.
 Metric = Literal["time", "cpu_time", "size"]
+#: What an A/B compares: those, and the host's time of a call.
+ComparedMetric = Literal["time", "host_time", "cpu_time", "size"]
+#: Of an A/B: no change, faster (or less), slower (or more), or not decided.
+Word = Literal["SAME", "FAST", "SLOW", "AMBG"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -321,9 +325,45 @@ SAMPLE_CAP = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """What an A/B of two environments said of one case, backend and metric.
+
+    `ratio` is new / old with its 99 % interval `low` to `high`, of `pairs` of fresh processes; None where
+    they are not known. `old` and `new` are the median of each process in the metric's unit, in the order of
+    the pairs, None of one that brought no value; `old_clock_mhz` and `new_clock_mhz` their SM clocks.
+    `in_cycles`: the clock moved, and `ratio` is of times × clock; then `time_ratio` is that of times, and
+    `cycles_ratio` that of cycles. `old_outcome` and `new_outcome` say in words what a side's processes came
+    to, "ok" where all was well. `why` says why it is AMBG.
+    """
+
+    kind: str
+    params: dict[str, str | int | bool]
+    metric: ComparedMetric
+    verdict: Word
+    old_stack: dict[str, str]
+    new_stack: dict[str, str]
+    backend: str | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    pairs: int = 0
+    in_cycles: bool = False
+    time_ratio: float | None = None
+    cycles_ratio: float | None = None
+    old: tuple[float | None, ...] = ()
+    new: tuple[float | None, ...] = ()
+    old_clock_mhz: tuple[float | None, ...] = ()
+    new_clock_mhz: tuple[float | None, ...] = ()
+    old_outcome: str = "ok"
+    new_outcome: str = "ok"
+    why: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    #: modules: the JIT modules of an environment, built ahead; moe: whole models and collectives
-    kind: Literal["tiles", "gemm", "modules", "moe", "serving"]
+    #: modules: the JIT modules of an environment, built ahead; moe: whole models and collectives; confirm:
+    #: A/Bs of environments
+    kind: Literal["tiles", "gemm", "modules", "moe", "serving", "confirm"]
     command: tuple[str, ...]
     started_at: str
     finished_at: str
@@ -332,6 +372,8 @@ class Document:
     #: of the FlashInfer release named here, or where none is, of the CUTLASS release
     stack: dict[str, str]
     measurements: tuple[Measurement, ...] = ()
+    #: of kind confirm, whose `stack` is that of the newest environment
+    comparisons: tuple[Comparison, ...] = ()
     evidence: tuple[Finding, ...] = ()
     listings: tuple[Listing, ...] = ()
     #: log texts by name; findings refer to them

@@ -15,9 +15,9 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Literal
 
-Word = Literal["SAME", "FAST", "SLOW", "AMBG"]
+from workers.bench.document import Word
+
 #: Pairs after which it is decided or gone on.
 LOOKS = (5, 8, 12, 18, 27)
 #: Of what has one mode across processes and takes minutes: CPU seconds and bytes of a build.

@@ -40,6 +40,7 @@ def measure_groups(
     processes: int,
     done: Done,
     module: str = MODULE,
+    calibrate: bool = True,
 ) -> Results:
     """Measure every case by every backend, each group in `processes` fresh children, one after the other.
 
@@ -51,7 +52,8 @@ def measure_groups(
     rounds = _Rounds(results, how, limits, processes * sum(map(len, groups)), module)
     left = "the bench was asked to stop before it was done"
     try:
-        rounds.calibrate()
+        if calibrate:
+            rounds.calibrate()
         for number in range(processes):
             for group in groups:
                 rounds.run(group, number)

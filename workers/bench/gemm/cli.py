@@ -78,6 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="fresh processes a case is measured in (default 1)",
     )
+    parser.add_argument(
+        "--overhead",
+        action="append",
+        default=[],
+        metavar="TIMER=S",
+        help="seconds that a timer adds to a kernel, as another document tells; then nothing is calibrated",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: every core allowed)")
     parser.add_argument("--host", metavar="LABEL", help="name of this machine in the document")
     parser.add_argument(
@@ -94,7 +101,7 @@ def run(args: argparse.Namespace) -> Document:
 
     Reads the arguments of `add_arguments`, and `args.progress` (a path or None) where it is there.
     """
-    cases, backends = chosen_cases(args), arguments.backends_of(args)
+    cases, backends, overheads = chosen_cases(args), arguments.backends_of(args), told_overheads(args)
     _check_limits(args)
     arguments.need_torch("gemm bench")
     started_at, began = now(), time.monotonic()
@@ -117,10 +124,12 @@ def run(args: argparse.Namespace) -> Document:
                 backends=backends,
                 timer=None if args.timer == "auto" else args.timer,
                 l2=args.l2,
+                overheads=overheads,
             ),
             Limits(args.case_timeout_s, args.budget_s),
             processes=args.processes,
             done=done,
+            calibrate=not overheads,
         )
     assert results.target is not None, "a child was ready, or measure_groups had raised"
     progress.step(total, total, "done")
@@ -161,6 +170,22 @@ def notes(results: Results) -> tuple[str, ...]:
             " every time by graph or by events.",
         )
     return ()
+
+
+def told_overheads(args: argparse.Namespace) -> dict[str, float]:
+    """Seconds by timer of --overhead. Raises BenchError."""
+    found = {}
+    for told in args.overhead:
+        name, _, seconds = told.partition("=")
+        try:
+            found[name] = float(seconds)
+        except ValueError:
+            found[name] = 1.0
+        if name not in GPU_TIMERS or not abs(found[name]) < 1:  # NaN too
+            raise BenchError(
+                "bad_argument", f"--overhead {told[:40]}: expected {', '.join(GPU_TIMERS)} and seconds."
+            )
+    return found
 
 
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
@@ -208,6 +233,8 @@ def repeat_command(args: argparse.Namespace, cases: Sequence[Case]) -> tuple[str
             command += [option, chosen]
     if args.processes != 1:
         command += ["--processes", str(args.processes)]
+    for told in args.overhead:
+        command += ["--overhead", told]
     command += arguments.as_words(
         {
             "--threads": args.threads,

@@ -31,8 +31,8 @@ class Built:
     log: str = ""
 
 
-def build(torch: Any, module: table.Module) -> Built:
-    """Build a module and keep it. Raises OSError where it cannot be kept."""
+def build(torch: Any, module: table.Module, *, keep: bool = True) -> Built:
+    """Build a module and, with `keep`, put it where the library looks. Raises OSError where it cannot be."""
     before = _cpu_seconds()
     try:
         spec = table.describe(torch, module)
@@ -48,10 +48,12 @@ def build(torch: Any, module: table.Module) -> Built:
             log=text[-LOG_CHARACTERS:],
         )
     spent = _cpu_seconds() - before
-    place = Path(spec.aot_path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(spec.jit_library_path, place)
-    return Built("unverified", spent, place.stat().st_size, str(spec.name))
+    made = Path(spec.jit_library_path)
+    if keep:
+        place = Path(spec.aot_path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made, place)
+    return Built("unverified", spent, made.stat().st_size, str(spec.name))
 
 
 def measurements(case: JitModule, built: Built) -> list[Measurement]:

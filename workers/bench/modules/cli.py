@@ -48,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where nvcc is put if this machine has none (default: %(default)s)",
     )
+    parser.add_argument(
+        "--no-keep", action="store_true", help="measure the build alone, and leave the environment as it is"
+    )
     parser.add_argument("--host", help="name of this machine (default: its own)")
 
 
@@ -68,7 +71,9 @@ def run(args: argparse.Namespace) -> Document:
         found = _toolchain(args, arches, scratch)
         _prepare(found, arches, scratch)
         torch, flashinfer = _libraries()
-        measured, logs, costs = _build_all(torch, wanted, "_".join(arches), Progress(args.progress))
+        measured, logs, costs = _build_all(
+            torch, wanted, "_".join(arches), Progress(args.progress), keep=not args.no_keep
+        )
     written = lock.text()
     return Document(
         kind="modules",
@@ -132,14 +137,14 @@ def _libraries() -> tuple[Any, Any]:
 
 
 def _build_all(
-    torch: Any, wanted: list[table.Module], arch: str, progress: Progress
+    torch: Any, wanted: list[table.Module], arch: str, progress: Progress, *, keep: bool
 ) -> tuple[list[Measurement], dict[str, str], dict[str, int | float]]:
     measured: list[Measurement] = []
     logs: dict[str, str] = {}
     cpu_seconds, module_bytes = 0.0, 0
     for number, module in enumerate(wanted):
         progress.step(number, len(wanted), f"building {module.name}")
-        built = build.build(torch, module)
+        built = build.build(torch, module, keep=keep)
         measured += build.measurements(JitModule(module.name, arch), built)
         cpu_seconds += built.cpu_seconds
         module_bytes += built.size
@@ -167,4 +172,5 @@ def _bytes(folder: Path) -> int:
 def _command(args: argparse.Namespace, arches: list[str]) -> tuple[str, ...]:
     chosen = (word for arch in arches for word in ("--arch", arch))
     only = (word for name in args.only for word in ("--only", name))
-    return ("python", "-m", "workers.bench", "modules", *chosen, *only)
+    kept = ("--no-keep",) if args.no_keep else ()
+    return ("python", "-m", "workers.bench", "modules", *chosen, *only, *kept)

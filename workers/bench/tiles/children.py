@@ -35,7 +35,14 @@ class Child:
     """A started command. Its output goes to files in `folder`, so that no pipe can fill up."""
 
     def __init__(
-        self, command: Sequence[str], *, folder: Path, cwd: Path, env: Mapping[str, str], timeout: float
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float,
+        inherit: bool = False,
     ) -> None:
         self._stdout, self._stderr = folder / "stdout.txt", folder / "stderr.txt"
         self._deadline = time.monotonic() + timeout
@@ -49,6 +56,7 @@ class Child:
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                close_fds=not inherit,
             )
 
     def poll(self) -> Ended | None:
@@ -83,9 +91,13 @@ def run(
     env: Mapping[str, str],
     cwd: Path | None = None,
     timeout: float = 600,
+    inherit: bool = False,
 ) -> Ended:
-    """Run to the end. An exception on the way, a signal's too, leaves no process behind."""
-    child = Child(command, folder=folder, cwd=cwd or folder, env=env, timeout=timeout)
+    """Run to the end. An exception on the way, a signal's too, leaves no process behind.
+
+    With `inherit` it gets the descriptors that this process inherited, a device's lease among them.
+    """
+    child = Child(command, folder=folder, cwd=cwd or folder, env=env, timeout=timeout, inherit=inherit)
     try:
         while (ended := child.poll()) is None:
             time.sleep(_POLL_SECONDS)
