@@ -9,6 +9,8 @@ urlpatterns = [
     path("tiles/", include("benchapp.tiles.urls")),
     path("", include("benchapp.trends.urls")),
     path("", include("benchapp.moe.urls")),
+    path("alerts/channels/", include("benchapp.alerts.channel_urls")),
+    path("alerts/", include("benchapp.alerts.urls")),
     path("runs/", include("benchapp.runs.urls")),
     path("", include("benchapp.fleet.urls")),
 ]
