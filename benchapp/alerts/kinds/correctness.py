@@ -16,7 +16,7 @@ from benchapp.alerts.kinds.lasting import About, Trouble
 from benchapp.alerts.kinds.standing import Seen, newest, place_of, seen, turn
 from benchapp.alerts.models import Alert
 from benchapp.alerts.opening import Proposal
-from benchapp.catalog.models import Series, Stack, Target
+from benchapp.catalog.models import Stack, Target
 from benchapp.runs.models import Document, Measurement
 
 IMPORTANCE = 10.0
@@ -68,18 +68,17 @@ def _key(about: About) -> str:
 
 def _build(about: About, series: Collection[int]) -> Proposal:
     rows = {pk: newest(found) for pk, found in seen(series).items()}
-    of = {each.pk: each for each in Series.objects.filter(pk__in=series).select_related("case")}
-    ordered = sorted(of.values(), key=lambda each: (each.backend, each.case.label))
+    ordered = lasting.distinct(series)
     told = [f"{each.case.label} by {each.backend}{_figures(rows.get(each.pk))}" for each in ordered]
     before, after = (Stack.objects.get(pk=pk) for pk in about["stacks"])
     about = about | {"others": words.others(before.components, after.components)}
     target = Target.objects.select_related("host").get(pk=about["target"])
-    since, one = words.since(about), len(series) == 1
+    since, number, one = words.since(about), words.cases(len(ordered)), len(ordered) == 1
     return Proposal(
         key=_key(about),
         kind=Alert.Kind.CORRECTNESS,
-        title=f"{words.cases(len(series))} wrong on {target}: {since}",
-        sentence=f"On {target}, {words.cases(len(series))} that {'was' if one else 'were'} right before "
+        title=f"{number} wrong on {target}: {since}",
+        sentence=f"On {target}, {number} that {'was' if one else 'were'} right before "
         f"{'is' if one else 'are'} wrong ({since}): {words.listed(told)}.",
         importance=IMPORTANCE,
         recorded=all(row.recorded for row in rows.values()),

@@ -157,13 +157,13 @@ def _key(about: About) -> str:
 
 def _build(about: About, series: Collection[int]) -> Proposal:
     rows = seen(series)
-    of = {each.pk: each for each in Series.objects.filter(pk__in=series).select_related("case")}
+    cases = lasting.distinct(series)
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for pk in series:
-        last = newest(rows[pk]) if pk in rows else None
+    for each in cases:
+        last = newest(rows[each.pk]) if each.pk in rows else None
         outcome = last.outcome if last and is_lost(last) else GONE
         said = words.first_line(last.said) if last and is_lost(last) else ""
-        groups[of[pk].backend, outcome, said].append(of[pk].case.label)
+        groups[each.backend, outcome, said].append(each.case.label)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     told = [
         f"{len(labels):,} by {backend or 'the bench'}: {words.outcome_words(outcome)}"
@@ -173,13 +173,13 @@ def _build(about: About, series: Collection[int]) -> Proposal:
     before, after = (Stack.objects.get(pk=pk) for pk in about["stacks"])
     about = about | {"others": words.others(before.components, after.components)}
     target = Target.objects.select_related("host").get(pk=about["target"])
-    since = words.since(about)
+    since, number = words.since(about), words.cases(len(cases))
     return Proposal(
         key=_key(about),
         kind=Alert.Kind.COVERAGE,
-        title=f"{words.cases(len(series))} lost on {target}: {since}",
-        sentence=f"On {target}, {words.cases(len(series))} that had a result before "
-        f"{'has' if len(series) == 1 else 'have'} none any more ({since}): {words.listed(told)}.",
+        title=f"{number} lost on {target}: {since}",
+        sentence=f"On {target}, {number} that had a result before {'has' if len(cases) == 1 else 'have'} "
+        f"none any more ({since}): {words.listed(told)}.",
         recorded=all(row.recorded for pk in series for row in rows.get(pk, ())[:1]),
         host=target.host,
         target=target,

@@ -61,17 +61,16 @@ def _key(about: About) -> str:
 
 def _build(about: About, series: Collection[int]) -> Proposal:
     rows = {pk: newest(found) for pk, found in seen(series).items()}
-    of = Series.objects.filter(pk__in=series).select_related("case").order_by("case__label")
-    timed = [(each.case.label, rows[each.pk]) for each in of if each.pk in rows]
+    timed = [(each.case.label, rows[each.pk]) for each in lasting.distinct(series) if each.pk in rows]
     target = Target.objects.select_related("host").get(pk=about["target"])
     told = [f"{label} in {si_time(row.median)}" for label, row in timed]
     by = " ".join(filter(None, (about["library"], about["after"])))
-    one = len(series) == 1
+    number, one = words.cases(len(timed)), len(timed) == 1
     return Proposal(
         key=_key(about),
         kind=Alert.Kind.IMPOSSIBLE,
-        title=f"{words.cases(len(series))} faster than {target} allows: {about['backend']}, {by}",
-        sentence=f"On {target}, {words.cases(len(series))} by {about['backend']} ({by}) "
+        title=f"{number} faster than {target} allows: {about['backend']}, {by}",
+        sentence=f"On {target}, {number} by {about['backend']} ({by}) "
         f"{'is' if one else 'are'} faster than the hardware allows: {words.listed(told)}. "
         f"The kernel did not do the work; {'this time ranks' if one else 'these times rank'} nowhere.",
         importance=IMPORTANCE,
@@ -83,7 +82,7 @@ def _build(about: About, series: Collection[int]) -> Proposal:
             about,
             series,
             cases=[
-                {"case": label, "backend": about["backend"], "time": row.median, "outcome": row.outcome}
+                {"case": label, "backend": about["backend"], "time_s": row.median, "outcome": row.outcome}
                 for label, row in timed[: words.SHOWN]
             ],
         ),

@@ -1,15 +1,16 @@
 """Alerts about series that are in trouble: they know which still are, and close when none is.
 
-An alert's `evidence` holds the series still in trouble (`series`), and what its sentence is about (`about`).
-A series that some alert holds, also one that a person closed, is no news in any other: it opens nothing until
-it was good again.
+An alert's `evidence` keeps (in `kept`, which no page shows) the series still in trouble and what its sentence
+is about. A case and backend that some alert holds, also one that a person closed, is no news: on another GPU
+of the place or with another version it joins that alert, and it opens none until it was good again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -18,9 +19,12 @@ from benchapp.alerts.closing import resolve
 from benchapp.alerts.models import Alert
 from benchapp.alerts.opening import Proposal, open_or_join
 from benchapp.catalog.locks import lock
+from benchapp.catalog.models import Series
 from benchapp.catalog.versions import version_order
 
 About = dict[str, Any]
+#: (case, backend, metric)
+_Same = tuple[int, str, str]
 #: Of a key.
 _LONGEST = 200
 
@@ -46,12 +50,12 @@ class Kind:
 def held(kind: Kind, place: str) -> set[int]:
     """Series that alerts of this kind and place hold. Other tasks wait from here to the transaction's end."""
     lock(f"kinds:{kind.kind}:{place}")
-    return {pk for alert in _holding(kind, place) for pk in alert.evidence["series"]}
+    return {pk for alert in _holding(kind, place) for pk in alert.evidence["kept"]["series"]}
 
 
 def _holding(kind: Kind, place: str) -> list[Alert]:
-    of_place = Alert.objects.filter(kind=kind.kind, evidence__about__place=place)
-    return list(of_place.exclude(evidence__series=[]).order_by("pk"))
+    of_place = Alert.objects.filter(kind=kind.kind, evidence__kept__about__place=place)
+    return list(of_place.exclude(evidence__kept__series=[]).order_by("pk"))
 
 
 @transaction.atomic
@@ -59,30 +63,62 @@ def settle(kind: Kind, place: str, *, good: Mapping[int, str], found: Mapping[st
     """Take good series (with the version that they are good in) from the alerts that hold them, close those
     that hold none any more, and open or join for what is new of `found`, by key."""
     held(kind, place)
-    known: set[int] = set()
+    keeps: dict[int, int] = {}
     for alert in _holding(kind, place):
-        series, about = set(alert.evidence["series"]), alert.evidence["about"]
+        series, about = set(alert.evidence["kept"]["series"]), alert.evidence["kept"]["about"]
         since = version_order(about["after"])
         left = {pk for pk in series if pk not in good or version_order(good[pk]) < since}
         if left != series:
             _keep(kind, alert, left)
-        known |= left
+        keeps |= dict.fromkeys(left, alert.pk)
+    siblings = _siblings(keeps)
     for key, trouble in found.items():
-        if new := trouble.series - known:
+        new = trouble.series - keeps.keys()
+        for alert_id, series in _by_alert(new, siblings).items():
+            alert = Alert.objects.get(pk=alert_id)
+            _keep(kind, alert, series | set(alert.evidence["kept"]["series"]))
+            new -= series
+        if new:
             joined = Alert.objects.filter(key=key, closed_at=None).first()
-            about = joined.evidence["about"] if joined else trouble.about
-            before = set(joined.evidence["series"]) if joined else set()
+            about = joined.evidence["kept"]["about"] if joined else trouble.about
+            before = set(joined.evidence["kept"]["series"]) if joined else set()
             open_or_join(kind.build(about, sorted(new | before)))
+
+
+def _siblings(keeps: Mapping[int, int]) -> dict[_Same, int]:
+    """Which alert holds a case and backend."""
+    return {same: keeps[pk] for pk, same in _same(keeps)}
+
+
+def _by_alert(new: Collection[int], siblings: Mapping[_Same, int]) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = defaultdict(set)
+    for pk, same in _same(new):
+        if same in siblings:
+            found[siblings[same]].add(pk)
+    return found
+
+
+def _same(series: Collection[int]) -> Iterator[tuple[int, _Same]]:
+    rows = Series.objects.filter(pk__in=series).values_list("pk", "case_id", "backend", "metric")
+    for pk, case, backend, metric in rows:
+        yield pk, (case, backend, metric)
+
+
+def distinct(series: Collection[int]) -> list[Series]:
+    """One series of each case and backend, however many GPUs they are of, in the order of their words."""
+    found = Series.objects.filter(pk__in=series).select_related("case").order_by("-pk")
+    single = {(each.case_id, each.backend, each.metric): each for each in found}
+    return sorted(single.values(), key=lambda each: (each.backend, each.case.label, each.metric))
 
 
 def _keep(kind: Kind, alert: Alert, left: set[int]) -> None:
     if left and alert.closed_at is None:
-        open_or_join(kind.build(alert.evidence["about"], sorted(left)))
+        open_or_join(kind.build(alert.evidence["kept"]["about"], sorted(left)))
         return
-    alert.evidence["series"] = sorted(left)
+    alert.evidence["kept"]["series"] = sorted(left)
     alert.save(update_fields=["evidence"])
     if alert.closed_at is None:
-        resolve(alert.key, kind.mended(alert.evidence["about"]))
+        resolve(alert.key, kind.mended(alert.evidence["kept"]["about"]))
 
 
 def key_of(*parts: object) -> str:
@@ -93,4 +129,4 @@ def key_of(*parts: object) -> str:
 
 def evidence(about: About, series: Collection[int], **shown: Any) -> dict[str, Any]:
     """What an alert of such a kind keeps; `shown` is for pages."""
-    return {"about": about, "series": sorted(series), **shown}
+    return {"kept": {"about": about, "series": sorted(series)}, **shown}

@@ -26,7 +26,7 @@ def without_data(event: Event) -> Alert:
     lock(f"kinds:{_key(schedule)}")
     open_one = Alert.objects.filter(key=_key(schedule), closed_at=None).first()
     told = [*(open_one.evidence["told"] if open_one else ()), event.sentence]
-    times = (open_one.evidence["times"] if open_one else 0) + 1
+    times = (open_one.evidence["times_in_a_row"] if open_one else 0) + 1
     again = f" That is the {_ordinal(times)} time in a row." if times > 1 else ""
     alert, _ = open_or_join(
         Proposal(
@@ -35,7 +35,7 @@ def without_data(event: Event) -> Alert:
             title=f"{event.subject[:1].upper()}{event.subject[1:]} yields no data",
             sentence=f"{event.sentence}{again}",
             event=event,
-            evidence={"schedule": schedule, "times": times, "told": told[-_KEPT:]},
+            evidence={"times_in_a_row": times, "told": told[-_KEPT:]},
         )
     )
     return alert

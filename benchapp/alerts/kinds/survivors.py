@@ -30,7 +30,7 @@ def vanished(event: Event) -> Alert:
             title=f"Survivors vanished: {event.subject}",
             sentence=event.sentence,
             event=event,
-            evidence={"about": about, "survivors": event.payload["survivors"]},
+            evidence={**about, "survivors": event.payload["survivors"]},
         )
     )
     return alert
@@ -41,9 +41,9 @@ def after(document: Document) -> None:
     """Close what the newest surveyed release has again, once one of that architecture was surveyed."""
     assert document.target is not None
     arch = document.target.arch
-    waiting = Alert.objects.filter(kind=Alert.Kind.SURVIVORS, closed_at=None, evidence__about__arch=arch)
+    waiting = Alert.objects.filter(kind=Alert.Kind.SURVIVORS, closed_at=None, evidence__arch=arch)
     for alert in waiting:
-        family, origin = alert.evidence["about"]["family"], alert.evidence["about"]["from"]
+        family, origin = alert.evidence["family"], alert.evidence["from"]
         releases = [each for each in surveyed_releases(arch, family) if not is_candidate(each.version)]
         newest = max(releases, key=lambda each: version_order(each.version), default=None)
         before = Release.objects.filter(package=PACKAGE, version=origin).first()

@@ -133,10 +133,10 @@ class _Choice:
             "backend": self.series.backend,
             "kernel": self.now.kernel,
             "kernel_before": self.was.kernel if self.was else "",
-            "time": self.found.chosen_s,
+            "time_s": self.found.chosen_s,
             "best_backend": self.found.best,
-            "best_time": self.found.best_s,
-            "regret": self.found.share,
+            "best_time_s": self.found.best_s,
+            "regret_share": self.found.share,
         }
 
 
@@ -154,7 +154,10 @@ def _choices(series: Collection[int], rows: Mapping[int, list[Seen]]) -> list[_C
         if cost is not None:
             was = sides[1].get(backend) if len(sides) > 1 else None
             choices.append(_Choice(of[pk], sides[0][backend], was, cost))
-    return sorted(choices, key=lambda each: -each.found.share)
+    choices.sort(key=lambda each: each.found.share)
+    # of several GPUs the one that regrets most speaks for a case
+    single = {(each.series.case_id, each.series.backend): each for each in choices}
+    return sorted(single.values(), key=lambda each: -each.found.share)
 
 
 def _build(about: About, series: Collection[int]) -> Proposal:
@@ -164,12 +167,12 @@ def _build(about: About, series: Collection[int]) -> Proposal:
     before, after = (Stack.objects.get(pk=pk) for pk in about["stacks"])
     about = about | {"others": words.others(before.components, after.components)}
     target = Target.objects.select_related("host").get(pk=about["target"])
-    since = words.since(about)
+    since, number = words.since(about), words.cases(len(choices))
     return Proposal(
         key=_key(about),
         kind=Alert.Kind.TACTIC,
-        title=f"Another kernel chosen with regret in {words.cases(len(series))} on {target}: {since}",
-        sentence=f"On {target}, {words.cases(len(series))} run{'s' * (len(series) == 1)} another kernel "
+        title=f"Another kernel chosen with regret in {number} on {target}: {since}",
+        sentence=f"On {target}, {number} run{'s' * (len(choices) == 1)} another kernel "
         f"than before ({since}), and something faster was measured beside it: "
         f"{words.listed([each.told for each in choices])}.",
         certain=worst >= CERTAIN,

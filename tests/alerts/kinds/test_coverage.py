@@ -58,8 +58,13 @@ def test_more_losses_join_and_another_gpu_of_the_model_too():
     store("0.6.13", lost(1), day=2)
     store("0.6.13", lost(2, "crashed", "signal 11"), day=2, target=other)
     alert = the("coverage")
-    assert told(alert) == ["opened", "joined"]
-    assert len(alert.evidence["series"]) == 2
+    assert told(alert) == ["opened", "joined"] and alert.title.startswith("2 cases lost")
+    store("0.6.14", lost(1), lost(2, "crashed", "signal 11"), day=3, target=other)
+    assert told(the("coverage")) == ["opened", "joined"], "the same cases of a later version"
+    store("0.6.14", timed(1), timed(2), day=4)
+    assert the("coverage").state == State.NEW, "the other GPU lacks them still"
+    store("0.6.14", timed(1), timed(2), day=4, target=other)
+    assert the("coverage").state == State.FIXED
 
 
 def test_it_closes_itself_when_all_are_back_and_opens_again_when_they_are_lost_again():
