@@ -75,8 +75,9 @@ def _told(channel: Channel) -> list[tuple[str, Any]]:
         value = channel.config.get(field.name)
         if value in ("", None, False):
             continue
+        names = dict(getattr(field.field, "choices", ()))
         shown = ", ".join(value) if isinstance(value, list) else "yes" if value is True else value
-        said.append((str(field.label), shown))
+        said.append((str(field.label), names.get(shown, shown)))
     return said
 
 

@@ -74,17 +74,17 @@ def channels_of(alert: Alert) -> list[Channel]:
 
 
 def words_of(route: Route) -> str:
-    """What a route lets through, as a sentence without its end."""
+    """What a route lets through: "what got worse: build cost moved; on NVIDIA H200"."""
     kinds = [str(Alert.Kind(kind).label) for kind in route.kinds if kind in Alert.Kind.values]
     said = [
-        "everything" if not kinds else ", ".join(kinds),
+        f"what got worse{' or better' if route.improvements else ''}"
+        + (f": {', '.join(kinds)}" if kinds else ""),
         f"on {', '.join(route.gpu_models)}" if route.gpu_models else "",
         f"of {', '.join(route.moe_models)}" if route.moe_models else "",
         f"assigned to {route.owner.get_username()}" if route.owner else "",
-        f"that costs {route.least_cost:g} or more" if route.least_cost else "",
-        "better or worse" if route.improvements else "that is worse",
+        f"cost {route.least_cost:g} or more" if route.least_cost else "",
     ]
-    return ", ".join(filter(None, said))
+    return "; ".join(filter(None, said))
 
 
 def is_told(alert: Alert) -> bool:

@@ -7,12 +7,14 @@ import threading
 
 import pytest
 from django.db import connections
+from django.test import TestCase
 from django.utils import timezone
 
 from benchapp.alerts import deliveries, sending
 from benchapp.alerts.closing import resolve
-from benchapp.alerts.models import Alert, Delivery, Entry, Route
+from benchapp.alerts.models import Alert, Change, Delivery, Entry, Route
 from benchapp.alerts.opening import note
+from benchapp.alerts.routing import channels_of
 from benchapp.alerts.signals import alert_closed, alert_opened, alert_updated
 from tests.alerts.notifiers.conftest import states
 
@@ -185,7 +187,6 @@ def test_whatever_was_missed_is_caught_up_with(make_alert, make_channel):
 @pytest.mark.parametrize("signal", [alert_opened, alert_updated, alert_closed])
 def test_a_fault_of_telling_undoes_no_detection(make_alert, monkeypatch, signal, caplog):
     """It runs after the commit, and its error ends in the log."""
-    from django.test import TestCase
 
     def stumble(alert_id: int) -> None:
         raise RuntimeError("no words")
@@ -233,9 +234,6 @@ def test_two_that_decide_at_once_make_one_message(make_alert, make_channel):
     ],
 )
 def test_routes(make_alert, make_channel, series, fields, gets):
-    from benchapp.alerts.models import Change
-    from benchapp.alerts.routing import channels_of
-
     channel = make_channel("hooks")
     channel.routes.update(**fields)
     alert = make_alert()
@@ -249,8 +247,6 @@ def test_routes(make_alert, make_channel, series, fields, gets):
 
 
 def test_routes_of_an_owner_and_of_improvements(make_alert, make_channel, django_user_model):
-    from benchapp.alerts.routing import channels_of
-
     ann = django_user_model.objects.create_user("ann")
     channel = make_channel("ann's")
     channel.routes.update(owner=ann)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchapp.alerts.notifiers.base import Failure, Message
@@ -127,8 +128,6 @@ def test_refusals_of_a_letter_are_final_or_not(message, answer, permanent):
 
 
 def test_a_server_that_never_greets_is_left(message):
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as silent:
 
         class Box:
@@ -138,6 +137,7 @@ def test_a_server_that_never_greets_is_left(message):
     assert failure.sentence == "localhost did not answer within 0.3 s."
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_no_text_gets_into_a_header_of_its_own(title, sentence):
     told = Message("k", "t", "opened", title, sentence, ((title, sentence),), "/alerts/1/", "", {})

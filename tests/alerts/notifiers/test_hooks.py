@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import hmac
+import html
 import json
+import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchapp.alerts.models import Channel
 from benchapp.alerts.notifiers import http
 from benchapp.alerts.notifiers.base import Failure, Message, said
 from benchapp.alerts.notifiers.deadline import Deadline
@@ -189,8 +193,6 @@ def slack(hook, monkeypatch):
 
 
 def changed(message: Message, **fields) -> Message:
-    import dataclasses
-
     return dataclasses.replace(message, **fields)
 
 
@@ -211,11 +213,9 @@ def test_without_an_address_of_its_own_slack_is_told_the_path(message):
     assert payload(changed(message, link=""))["text"].endswith("/alerts/7/ on your Tilewatch")
 
 
+@settings(max_examples=15)
 @given(st.text("&<>a b\n", min_size=MAX_TEXT - 40, max_size=MAX_TEXT + 800))
 def test_a_long_text_is_cut_and_stays_escaped(text):
-    import html
-    import re
-
     sent = payload(
         Message("k", "t", "opened", "title", text, (), "/alerts/", "https://bench.example.org/", {})
     )["text"]
@@ -262,8 +262,6 @@ def test_what_a_server_says_is_one_printable_line(text):
 
 
 def test_every_notifier_has_one_shape():
-    from benchapp.alerts.models import Channel
-
     assert set(NOTIFIERS) == set(Channel.Kind.values)
     for kind, each in NOTIFIERS.items():
         assert each.kind == kind

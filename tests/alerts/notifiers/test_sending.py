@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import socket
 import threading
 
 import pytest
@@ -12,6 +13,7 @@ from django.utils import timezone
 from benchapp.alerts import channel_actions, channel_queries, deliveries, messages, sending
 from benchapp.alerts.models import Channel, Delivery
 from benchapp.alerts.notifiers.base import Failure
+from benchapp.celery import app
 from benchapp.people.models import Role, User
 from tests.alerts.notifiers.conftest import HOOK_SECRET, SLACK_PATH, states, stored
 from tests.alerts.notifiers.servers import Answer, http_server
@@ -136,8 +138,6 @@ def test_a_server_that_hangs_holds_up_no_other_channel(told, hook, make_channel,
 
 def test_a_look_up_that_hangs_is_given_up(told, monkeypatch):
     """Nothing ends a look-up, so its thread is left behind; it sends nothing when it wakes up late."""
-    import socket
-
     goes_on = threading.Event()
     real = socket.getaddrinfo
 
@@ -304,8 +304,6 @@ def test_a_failure_tells_a_person_what_is_wrong():
 
 
 def test_the_task_is_known_to_the_control_worker():
-    from benchapp.celery import app
-
     assert deliveries.TASK in app.tasks
     entry = app.conf.beat_schedule["deliveries"]
     assert (entry["task"], entry["schedule"]) == (deliveries.TASK, 30.0)
