@@ -43,12 +43,15 @@ def gather(touched: Collection[int] = ()) -> list[Alert]:
     """
     lock("alerts:gather")
     pending = list(_live().filter(alert=None).exclude(series__watch__muted=True).order_by("pk")[:MOST])
+    # not of `touched` alone: a detector may have died between its looks and this
+    gone = own().filter(Exists(_of_alert()), ~Exists(_of_alert().filter(gone_at=None)))
+    touched = {*touched, *gone.values_list("pk", flat=True)}
     if not pending and not touched:
         return []
     new = _moved(pending)
     opened = own().filter(_beside(new) | Q(pk__in=touched))
     moves = [*new, *_moved(_live().filter(alert__in=opened))]
-    seen = {move.alert_id for move in moves} - {None} | set(touched)
+    seen = {move.alert_id for move in moves} - {None} | touched
     groups = grouping.sort_out(moves, _machines(moves))
     alerts = [alert for group in groups if (alert := _write_safely(group)) is not None]
     for alert in own().filter(pk__in=seen):
@@ -63,6 +66,10 @@ def own() -> QuerySet[Alert]:
     return Alert.objects.filter(starts, closed_at=None)
 
 
+def _of_alert() -> QuerySet[Change]:
+    return Change.objects.filter(alert=OuterRef("pk"))
+
+
 def _live() -> QuerySet[Change]:
     return Change.objects.filter(gone_at=None).select_related(
         "series__case", "series__target__host", "stack_before", "stack_after"
@@ -72,8 +79,7 @@ def _live() -> QuerySet[Change]:
 def _beside(new: Sequence[Moved]) -> Q:
     """Alerts that new changes with a stack change may join, or draw changes from: of the same stacks."""
     upgrades = [move for move in new if move.differs]
-    same = Change.objects.filter(
-        alert=OuterRef("pk"),
+    same = _of_alert().filter(
         stack_before__in={move.stack_before_id for move in upgrades},
         stack_after__in={move.stack_after_id for move in upgrades},
     )

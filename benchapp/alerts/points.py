@@ -1,7 +1,8 @@
 """What detection sees of a series: its observations, and the order in which they say something.
 
-An observation is a measurement that may rank and was really made with its stack: never a borrowed one. The
-newest `MOST` count, none from before the series' new baseline.
+An observation is a measurement that may rank and was really made with its stack: never a borrowed one. One of
+a candidate, a patch under test, is none either: it is no step on the way from release to release. The newest
+`MOST` count, none from before the series' new baseline.
 
 **Order.** By time while the stacks come in the order of their versions, as nights and upgrades do. A backfill
 measures old versions after new ones, and a rollback goes back to one: by time their series step to and fro.
@@ -19,7 +20,7 @@ from typing import Any
 from django.db import connection
 
 from benchapp.catalog.models import Stack
-from benchapp.catalog.versions import version_order
+from benchapp.catalog.versions import is_candidate, version_order
 from benchapp.runs.ranking import DOUBTFUL, NEVER_RANKS, RANKED_OUTCOMES
 from benchapp.trends.components import component_order
 
@@ -94,7 +95,12 @@ def of_series(series_id: int, known_from: dt.datetime | None) -> list[Point]:
         for at, number, run_id, document_id, stack_id, median, flags, process_medians, origin in rows
     ]
     ids = {point.stack_id for point in found}
-    return in_order(found, dict(Stack.objects.filter(pk__in=ids).values_list("pk", "components")))
+    stacks = {
+        pk: components
+        for pk, components in Stack.objects.filter(pk__in=ids).values_list("pk", "components")
+        if not any(is_candidate(str(version)) for version in components.values())
+    }
+    return in_order((point for point in found if point.stack_id in stacks), stacks)
 
 
 def _rows(series_id: int, known_from: dt.datetime | None) -> list[tuple[Any, ...]]:

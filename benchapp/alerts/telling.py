@@ -6,6 +6,7 @@ row of the alert's history, has counts, versions and what is not sure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from benchapp.alerts.suspects import Differs
 #: Changes that the evidence lists; the page has all of them.
 LISTED = 10
 _TITLE = 200
+#: In powers of 1,000: within some 4 % of one.
+_LIKE_A_UNIT = 0.006
 _BUILDS = {"cpu_time": "build CPU times", "size": "sizes"}
 
 
@@ -55,7 +58,7 @@ def sentence(group: Group, of: int, differs: Sequence[Differs], reference: str) 
     strongest = main[0]
     through = f" through {strongest.backend}" if strongest.backend else ""
     told += f" Most of all {strongest.label}{through}."
-    return " ".join(filter(None, (told, reference, _unsure(group))))
+    return " ".join(filter(None, (told, reference, _unit_words(strongest), _unsure(group))))
 
 
 def evidence(group: Group, of: int, reference: str) -> dict[str, Any]:
@@ -98,6 +101,14 @@ def reference_words(moved: int, of: int, *, explained: bool) -> str:
     if moved:
         return f"{moved} of {of} reference cases moved as well."
     return f"None of {of} reference cases moved: it is not the machine."
+
+
+def _unit_words(move: Moved) -> str:
+    """A warning where a factor of 1,000 or a power of it looks like another unit."""
+    thousands = math.log(move.ratio) / math.log(1000)
+    if round(thousands) and abs(thousands - round(thousands)) < _LIKE_A_UNIT:
+        return f"{factor(move.ratio)} looks like another unit rather than another speed."
+    return ""
 
 
 def _unit(move: Moved) -> str:

@@ -19,6 +19,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.dispatch import receiver
+from psycopg.errors import QueryCanceled
 
 from benchapp.alerts import changes
 from benchapp.alerts.actions import raise_event
@@ -39,6 +40,8 @@ SETTLE_S = 20
 #: One task looks no longer: the control worker has other chores.
 BUDGET_S = 10.0
 _BATCH = 50
+#: A statement of a look that takes longer is given up, and the series with it.
+STATEMENT_MS = 20_000
 
 _DUE = """
 INSERT INTO alerts_watch (series_id, due_at, points, failure, muted, stacks)
@@ -157,13 +160,15 @@ def look(series_id: int) -> bool:
 
 
 def _look_safely(series_id: int, looked: Looked, *, only_due: bool) -> None:
-    """Whatever goes wrong with one series is noted with it, and is no other's trouble. Raises the database's
-    own OperationalError and InterfaceError."""
+    """Whatever goes wrong with one series is noted with it, and is no other's trouble. What is wrong with the
+    database itself is raised: OperationalError, InterfaceError."""
     try:
         touched = _look(series_id, only_due=only_due)
-    except (OperationalError, InterfaceError):
+    except InterfaceError:
         raise
     except Exception as error:
+        if isinstance(error, OperationalError) and not isinstance(error.__cause__, QueryCanceled):
+            raise
         logger.exception("series %s: detection failed", series_id)
         _note_failure(series_id, type(error).__name__)
         looked.series += 1
@@ -181,6 +186,8 @@ def _look(series_id: int, *, only_due: bool) -> set[int] | None:
     watch = waiting.select_for_update(skip_locked=True).filter(pk=series_id).first()
     if watch is None:
         return None
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = %s", [STATEMENT_MS])
     points = of_series(series_id, watch.known_from)
     settings: dict[str, Any] = {"spread": watch.set_spread}
     if watch.minimum_history is not None:

@@ -7,13 +7,15 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchapp.alerts import telling
 from benchapp.alerts.grouping import Moved, OpenMachine, Window, machine_key, place_of, sort_out
 from benchapp.alerts.suspects import Crossing, Differs, differences, rank
 
+#: A machine with other work on it draws slowly, which is no fault.
+calmly = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NIGHT = dt.datetime(2026, 9, 1, 2, tzinfo=dt.UTC)
 FLASHINFER = Differs("flashinfer", "0.6.3", "0.6.9")
 CUTLASS = Differs("cutlass", "4.2.1", "4.4.2")
@@ -135,6 +137,7 @@ def test_later_series_join_the_open_alert_although_their_window_differs():
     assert (second.key, second.window) == (first.key, first.window)
 
 
+@calmly
 @given(st.permutations(range(8)))
 def test_the_order_in_which_changes_come_decides_nothing(order):
     moves = [moved(n, night=12 + (n % 4) * 9, ratio=1.1 + n / 100) for n in range(8)]
@@ -184,6 +187,14 @@ def test_what_one_run_says_is_called_unconfirmed():
     assert telling.sentence(group, 4, [FLASHINFER], "").endswith("Unconfirmed: one run on a side.")
 
 
+@pytest.mark.parametrize(
+    ("ratio", "warned"), [(1000.0, True), (1e-6, True), (990.0, True), (2.0, False), (1.0, False)]
+)
+def test_a_factor_of_a_thousand_is_called_what_it_looks_like(ratio, warned):
+    (group,) = sort_out([upgraded(1, ratio=ratio)])
+    assert ("looks like another unit" in telling.sentence(group, 4, [FLASHINFER], "")) is warned
+
+
 # -- suspects --------------------------------------------------------------------------------------------
 
 
@@ -217,6 +228,7 @@ def test_one_that_changed_alone_with_moves_is_suspected_more():
     assert rank(BOTH, [], OWN + alone)[0]["component"] == "torch"
 
 
+@calmly
 @given(
     st.dictionaries(st.sampled_from("abcd"), st.sampled_from("12")),
     st.dictionaries(st.sampled_from("abcd"), st.sampled_from("12")),

@@ -246,6 +246,24 @@ def test_a_hundred_thousand_points_of_one_series_are_read_no_further_than_needed
     assert Change.objects.get().n_after == 100
 
 
+def test_candidates_are_no_step_between_releases():
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 15), {16: 2e-3}, flashinfer="0.6.3+candidate.1a2b")
+    nights(range(15, 21), {16: 1e-3}, flashinfer="0.6.9")
+    watching.look_at_all()
+    assert Watch.objects.get().points == 18
+    assert not Change.objects.exists()
+
+
+def test_a_detector_that_died_after_its_looks_leaves_no_alert_of_nothing():
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {16: 1.2e-3})
+    watching.look_at_all()
+    Change.objects.update(gone_at=timezone.now())
+    watching.look_at_due()
+    assert Alert.objects.get().state == "invalid"
+
+
 def test_the_command_looks_at_everything_and_can_begin_anew(capsys):
     nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
     nights(range(12, 18), {16: 1.2e-3})
@@ -305,3 +323,27 @@ def test_two_detectors_at_once_open_one_alert_and_never_look_at_one_series_twice
         thread.start()
         thread.join()
     assert refused == [False], "somebody is at it"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_series_that_takes_too_long_is_given_up_and_said_so(monkeypatch):
+    nights(range(2), {16: 1e-3})
+    monkeypatch.setattr(watching, "STATEMENT_MS", 100)
+    locked, looked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE runs_sample IN ACCESS EXCLUSIVE MODE")
+            locked.set()
+            looked.wait(30)
+        connections.close_all()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    locked.wait(30)
+    assert watching.look_at_due() == 1
+    looked.set()
+    thread.join()
+    watch = Watch.objects.get()
+    assert "OperationalError" in watch.failure
+    assert watch.due_at is None, "it waits for its next measurement, and holds up nobody"
