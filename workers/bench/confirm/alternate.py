@@ -34,6 +34,8 @@ class Limits:
     pairs_max: int = 27
     #: of time.monotonic(): past it nothing is started
     ends: float | None = None
+    #: whether undecided host time may keep a case open for one more look
+    host: bool = True
 
 
 @dataclasses.dataclass(slots=True)
@@ -50,8 +52,8 @@ class Taken:
         self.turns.append(turn)
         self.target = self.target or turn.target
         self.stack |= turn.stack
-        if not self.costs:
-            self.costs = turn.costs
+        if not self.costs:  # in place: the next A/B of this side knows them too
+            self.costs.update(turn.costs)
 
     def values(self, key: Key, pairs: int) -> list[Value]:
         return [_value(turn, key) for turn in self.turns[:pairs]]
@@ -75,18 +77,33 @@ Said = Callable[[int, str], None]
 
 
 def alternate(
-    old: Side, new: Side, bench: AnyBench, cases: Sequence[Case], limits: Limits, said: Said
+    old: Side,
+    new: Side,
+    bench: AnyBench,
+    cases: Sequence[Case],
+    limits: Limits,
+    said: Said,
+    known: dict[Side, dict[str, float]] | None = None,
 ) -> Result:
     """Compare two sides by `cases`. Raises BenchError where a side brings no document at all, and where it
-    is stopped before either side has brought one."""
-    return _AB(old, new, bench, cases, limits, said).run()
+    is stopped before either side has brought one. `known` keeps the costs of each side's first document from
+    one A/B to the next: the timers' overheads among them are calibrated once."""
+    found = _AB(old, new, bench, cases, limits, said, {} if known is None else known)
+    return found.run()
 
 
 class _AB:
     def __init__(
-        self, old: Side, new: Side, bench: AnyBench, cases: Sequence[Case], limits: Limits, said: Said
+        self,
+        old: Side,
+        new: Side,
+        bench: AnyBench,
+        cases: Sequence[Case],
+        limits: Limits,
+        said: Said,
+        known: dict[Side, dict[str, float]],
     ) -> None:
-        self._old, self._new = Taken(old), Taken(new)
+        self._old, self._new = (Taken(side, costs=known.setdefault(side, {})) for side in (old, new))
         self._bench, self._limits, self._said = bench, limits, said
         self._open = list(cases)
         #: pairs that a case was measured in, once it is closed
@@ -177,7 +194,7 @@ class _AB:
             main = {key for key in keys if key.metric != "host_time"}
             settled = {key for key in keys if self._is_settled(key)}
             # host time alone keeps a case open for one more look and no longer
-            if settled >= set(keys) or before >= main:
+            if settled >= set(keys) or (settled if not self._limits.host else before) >= main:
                 self._close(case)
 
     def _is_settled(self, key: Key) -> bool:

@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> Document:
     bench, cases = cli.what(args)
     metric: ComparedMetric = args.metric or ("cpu_time" if args.bench == "modules" else "time")
     progress = Progress(args.progress)
-    hunt = _Hunt(sides, bench, cases, metric, cli.limits(args), progress)
+    limits = dataclasses.replace(cli.limits(args), host=metric == "host_time")
+    hunt = _Hunt(sides, bench, cases, metric, limits, progress)
     with stopped_by_sigterm():
         hunt.run()
     if not hunt.results:
@@ -91,6 +92,7 @@ class _Hunt:
         self._verdicts: dict[int, str] = {}
         self._ratios: dict[tuple[int, int], Comparison] = {}
         self._skipped: list[int] = []
+        self._known: dict[Side, dict[str, float]] = {}
         self._bad = "SLOW"
 
     def run(self) -> None:
@@ -131,7 +133,7 @@ class _Hunt:
             self._progress.step(number, most, f"A/B {a.name} against {b.name}, {done} turns: {told}"[:300])
 
         try:
-            result = alternate(a, b, self._bench, self._cases, self._limits, said)
+            result = alternate(a, b, self._bench, self._cases, self._limits, said, self._known)
         except BenchError as error:
             self.notes.append(error.sentence)
             if error.code == "stopped":
