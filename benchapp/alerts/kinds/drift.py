@@ -20,12 +20,12 @@ from django.utils import timezone
 from benchapp.alerts.closing import resolve
 from benchapp.alerts.kinds import drift_stats, words
 from benchapp.alerts.kinds.reference import base_of, is_reference, reference_series
+from benchapp.alerts.kinds.words import percent, seconds
 from benchapp.alerts.models import Alert, Change
 from benchapp.alerts.opening import Proposal, open_or_join
 from benchapp.catalog.models import Series, Stack, Target
 from benchapp.runs.models import Document, Measurement
 from benchapp.runs.ranking import ranked
-from benchapp.web.templatetags.units import percent, si_time
 
 #: A trend is looked for in so many days; GPUs are compared over the newest of these.
 WINDOW = dt.timedelta(days=60)
@@ -88,9 +88,9 @@ def _points(now: dt.datetime) -> list[_Points]:
         .values_list("series", "stack", "measured_at", "median", "document__origin")
     )
     read: dict[int, list[tuple[int, dt.datetime, float, str]]] = defaultdict(list)
-    for pk, stack, at, seconds, origin in rows:
-        if seconds is not None and at >= stepped.get(pk, at):
-            read[pk].append((stack, at, seconds, origin))
+    for pk, stack, at, median_s, origin in rows:
+        if median_s is not None and at >= stepped.get(pk, at):
+            read[pk].append((stack, at, median_s, origin))
     stacks = {stack for of_series in read.values() for stack, *_ in of_series}
     bases = {pk: base_of(c) for pk, c in Stack.objects.filter(pk__in=stacks).values_list("pk", "components")}
     found = []
@@ -102,7 +102,7 @@ def _points(now: dt.datetime) -> list[_Points]:
                 series[pk],
                 base,
                 [at for _, at, _, _ in same],
-                [seconds for _, _, seconds, _ in same],
+                [median_s for _, _, median_s, _ in same],
                 all(origin == Document.Origin.RECORDED for *_, origin in same),
             )
         )
@@ -140,9 +140,9 @@ def _slower(points: Iterable[_Points], now: dt.datetime) -> list[_Finding]:
                 _Finding(
                     own,
                     ratio,
-                    f"{own.series.case.label} by {own.series.backend} takes {si_time(level)}, "
+                    f"{own.series.case.label} by {own.series.backend} takes {seconds(level)}, "
                     f"{percent(ratio - 1)} more than on {len(levels) - 1} other GPUs like it "
-                    f"({si_time(others)})",
+                    f"({seconds(others)})",
                 )
             )
     return found

@@ -13,11 +13,11 @@ from django.db import transaction
 from benchapp.alerts.kinds import lasting, words
 from benchapp.alerts.kinds.lasting import About, Trouble
 from benchapp.alerts.kinds.standing import newest, place_of, seen
+from benchapp.alerts.kinds.words import seconds
 from benchapp.alerts.models import Alert
 from benchapp.alerts.opening import Proposal
 from benchapp.catalog.models import Series, Stack, Target
 from benchapp.runs.models import Document, Measurement
-from benchapp.web.templatetags.units import si_time
 
 FLAG = "impossible"
 IMPORTANCE = 3.0
@@ -63,7 +63,7 @@ def _build(about: About, series: Collection[int]) -> Proposal:
     rows = {pk: newest(found) for pk, found in seen(series).items()}
     timed = [(each.case.label, rows[each.pk]) for each in lasting.distinct(series) if each.pk in rows]
     target = Target.objects.select_related("host").get(pk=about["target"])
-    told = [f"{label} in {si_time(row.median)}" for label, row in timed]
+    told = [f"{label} in {seconds(row.median)}" for label, row in timed]
     by = " ".join(filter(None, (about["library"], about["after"])))
     number, one = words.cases(len(timed)), len(timed) == 1
     return Proposal(

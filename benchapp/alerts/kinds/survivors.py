@@ -15,7 +15,6 @@ from benchapp.tiles.diff import compare, losses
 from benchapp.tiles.entries import entries
 from benchapp.tiles.models import Tile
 from benchapp.tiles.queries import PACKAGE, Selection, surveyed_releases
-from benchapp.web.templatetags.units import operands
 
 VANISHED = "survivors_vanished"
 
@@ -49,16 +48,17 @@ def after(document: Document) -> None:
         before = Release.objects.filter(package=PACKAGE, version=origin).first()
         if newest is None or before is None:
             continue
-        if not _lost(arch, family, before, newest).intersection(alert.evidence["survivors"]):
+        lost = _lost(arch, family, before, newest)
+        if not any(survivor.endswith(name) for survivor in alert.evidence["survivors"] for name in lost):
             resolve(alert.key, f"Each of them fits again in {newest.version}.")
 
 
 def _lost(arch: str, family: str, before: Release, newest: Release) -> set[str]:
-    """What survived in the one release and does not in the other, as the event names it."""
+    """How the names of what survived in the one release and does not in the other end, whatever its types."""
     kinds = Tile.objects.filter(arch=arch, family=family).values_list("inputs", "output").distinct()
     lost = set()
     for inputs, output in kinds:
         sides = entries(Selection(arch, family, inputs, output), [before, newest])
         deltas = losses(compare(*(sides.get(release.pk, {}) for release in (before, newest))))
-        lost |= {f"{operands(inputs)} {delta.key.name}" for delta in deltas}
+        lost |= {f" {delta.key.name}" for delta in deltas}
     return lost

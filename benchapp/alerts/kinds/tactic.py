@@ -18,12 +18,12 @@ from benchapp.alerts.kinds import lasting, regret, words
 from benchapp.alerts.kinds.lasting import About, Trouble
 from benchapp.alerts.kinds.regret import Regret, Time
 from benchapp.alerts.kinds.standing import Seen, by_version, first_at, newest, place_of, seen
+from benchapp.alerts.kinds.words import percent, seconds
 from benchapp.alerts.models import Alert
 from benchapp.alerts.opening import Proposal
 from benchapp.catalog.models import Series, Stack, Target
 from benchapp.runs.models import Document, Measurement
 from benchapp.runs.ranking import DOUBTFUL
-from benchapp.web.templatetags.units import percent, si_time
 
 #: From here on one document decides; a smaller regret is shown as uncertain.
 CERTAIN = 0.05
@@ -122,8 +122,8 @@ class _Choice:
     @property
     def told(self) -> str:
         return (
-            f"{self.series.case.label} by {self.series.backend}: {si_time(self.found.chosen_s)} against "
-            f"{si_time(self.found.best_s)} by {self.found.best}, a regret of {percent(self.found.share)}"
+            f"{self.series.case.label} by {self.series.backend}: {seconds(self.found.chosen_s)} against "
+            f"{seconds(self.found.best_s)} by {self.found.best}, a regret of {percent(self.found.share)}"
         )
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchapp.alerts.words import level
+
 #: Items that a sentence names; the alert's evidence has them all.
 NAMED = 4
 #: Rows of evidence that pages show.
@@ -16,6 +18,15 @@ _COMPONENTS = 3
 
 def cases(number: int) -> str:
     return f"{number:,} case{'s' * (number != 1)}"
+
+
+def seconds(value: float | None) -> str:
+    return level(value, "time")
+
+
+def percent(share: float) -> str:
+    """0.0614 is "6.14 %"."""
+    return f"{100 * share:.3g}\u00a0%"
 
 
 def listed(names: Sequence[str], more: str = "more") -> str:
