@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchapp.alerts.bisect_search import Found, Nothing, Undecided
 from benchapp.alerts.confirm_words import factor
 from benchapp.alerts.models import Bisect, BisectStep
+from workers.bench.confirm.bisect import Found, Nothing, Undecided
 
 State = Bisect.State
 

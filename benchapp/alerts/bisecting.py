@@ -3,7 +3,6 @@ version and another, asked for when the one before was decided, with the environ
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from benchapp.alerts import bisect_versions, bisect_words, confirm_plan
-from benchapp.alerts.bisect_search import Compare, Found, search
 from benchapp.alerts.confirm_plan import CannotError, Plan, bench_of
 from benchapp.alerts.confirm_rows import locked, tried_of
 from benchapp.alerts.models import Alert, Bisect, BisectStep, Comparison
@@ -27,9 +25,8 @@ from benchapp.runs import actions
 from benchapp.runs.models import Job, Run, State
 from benchapp.runs.states import ACTIVE
 from workers.bench.cases.parse import from_params
+from workers.bench.confirm.bisect import Compare, Found, search
 
-#: Below a person's runs and above a schedule's, as a confirm job.
-PRIORITY = 7
 _RUNNING = Bisect.State.RUNNING
 
 
@@ -109,6 +106,7 @@ def _ask(bisect: Bisect, step: Compare, recipe: dict[str, str], gpus: Sequence[s
         raise CannotError(place.why)
     old, new = bisect.versions[step.old], bisect.versions[step.new]
     request = confirm_plan.a_b(
+        bisect.alert,
         [case],
         bench=bench_of(case),
         old=recipe | {bisect.component: old},
@@ -117,7 +115,6 @@ def _ask(bisect: Bisect, step: Compare, recipe: dict[str, str], gpus: Sequence[s
         gpus=gpus,
         backends=[series.backend] if series.backend else [],
     )
-    request = dataclasses.replace(request, priority=PRIORITY)
     run, _ = actions.request_run(request, user=bisect.asked_by, source=Job.Source.FOLLOW_UP)
     _step(bisect, step.old, step.new, run)
     if step.ahead:
@@ -131,7 +128,6 @@ def after(run: Run, comparisons: Sequence[Comparison]) -> None:
         for _, comparison in tried_of([bisect.series_id], comparisons):
             step.verdict, step.comparison = comparison.verdict, comparison
             step.save(update_fields=["verdict", "comparison"])
-            Comparison.objects.filter(pk=comparison.pk).update(alert=alert)
         _advance(alert, bisect, told=run)
 
 
@@ -176,13 +172,14 @@ def cancel_bisect(bisect: Bisect, user: User) -> bool:
 def go_on() -> int:
     """Take up each running bisect that waits for nothing, since the end of its step was missed; how many."""
     stuck = Bisect.objects.filter(state=_RUNNING).exclude(steps__run__state__in=ACTIVE)
-    for pk in stuck.values_list("pk", flat=True):
+    found = list(stuck.values_list("pk", flat=True))
+    for pk in found:
         with transaction.atomic():
             alert = locked(Bisect.objects.values_list("alert", flat=True).get(pk=pk))
             bisect = Bisect.objects.select_for_update(no_key=True).get(pk=pk)
             if bisect.state == _RUNNING:
                 _advance(alert, bisect)
-    return len(stuck)
+    return len(found)
 
 
 def _advance(alert: Alert, bisect: Bisect, told: Run | None = None) -> None:

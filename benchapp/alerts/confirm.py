@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from benchapp.alerts import bisecting, closing, confirm_machine, confirm_plan, confirm_words
-from benchapp.alerts.confirm_plan import CannotError, Plan
+from benchapp.alerts.confirm_plan import PRIORITY, CannotError, Plan
 from benchapp.alerts.confirm_rows import locked, tried_of
 from benchapp.alerts.cost import cost
 from benchapp.alerts.models import Alert, Change, Comparison
@@ -28,8 +28,6 @@ from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run, State
 
 TASK = "alerts.confirm"
-#: Below a person's runs and above a schedule's.
-PRIORITY = 7
 #: An alert that stays undecided asks so often by itself, however much evidence comes.
 MOST_ASKS = 3
 #: A confirming that failed is tried so often in all.
@@ -86,7 +84,7 @@ def _request(alert: Alert, plan: Plan) -> Request:
     if alert.kind == Alert.Kind.MACHINE:
         return confirm_machine.request(plan)
     confirm_plan.beside(plan)
-    return confirm_plan.request(plan)
+    return confirm_plan.request(alert, plan)
 
 
 def _ask(alert: Alert, request: Request, user: User | None, *, tries: int) -> Run:
@@ -132,7 +130,6 @@ def after(run: Run, comparisons: Sequence[Comparison]) -> None:
 
 
 def _decide(alert: Alert, comparisons: Sequence[Comparison]) -> None:
-    Comparison.objects.filter(pk__in=[each.pk for each in comparisons]).update(alert=alert)
     tried = [told for told, _ in tried_of(alert.confirm_facts.get("series", ()), comparisons)]
     if not tried:
         _cannot(alert, "Its A/B gave no value for any of its cases on both sides.", None)

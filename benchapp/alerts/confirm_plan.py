@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db.models import F, FloatField
 from django.db.models.functions import Abs, Cast, Ln
 
@@ -27,6 +28,8 @@ from workers.bench.document import BenchError
 MOST_CASES = 5
 #: Changes of an alert that are looked through for them.
 MOST_CHANGES = 60
+#: Below a person's runs and above a schedule's.
+PRIORITY = 7
 #: Differences that a sentence names.
 _NAMED = 4
 
@@ -200,9 +203,10 @@ def beside(plan: Plan) -> None:
     )
 
 
-def request(plan: Plan) -> Request:
-    """The A/B of a plan."""
+def request(alert: Alert, plan: Plan) -> Request:
+    """The A/B of a plan. Raises CannotError."""
     return a_b(
+        alert,
         plan.cases,
         bench=plan.bench,
         old=plan.old,
@@ -214,6 +218,7 @@ def request(plan: Plan) -> Request:
 
 
 def a_b(
+    alert: Alert,
     cases: Sequence[Case],
     *,
     bench: str,
@@ -223,14 +228,19 @@ def a_b(
     gpus: Sequence[str],
     backends: Sequence[str],
 ) -> Request:
-    """An A/B of two recipes where something is served."""
-    return requests.confirm(
-        cases,
-        bench=bench,
-        old=dict(old),
-        new=dict(new),
-        queue=place.queue,
-        where=place.where,
-        gpus=gpus,
-        backends=backends,
-    )
+    """An A/B of two recipes where something is served. Raises CannotError."""
+    try:
+        return requests.confirm(
+            cases,
+            bench=bench,
+            old=dict(old),
+            new=dict(new),
+            queue=place.queue,
+            where=place.where,
+            gpus=gpus,
+            backends=backends,
+            alert=alert.pk,
+            priority=PRIORITY,
+        )
+    except ValidationError as error:
+        raise CannotError(" ".join(error.messages)) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from benchapp.alerts.models import Alert
 
@@ -24,6 +24,7 @@ class Compared(Protocol):
     high: float | None
     pairs: int
     in_cycles: bool
+    facts: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def words(tried: Tried) -> str:
     said = f"{tried.label}: {main.verdict}{factor(main)} over {main.pairs} pairs of fresh processes, {metric}"
     if main.in_cycles:
         said += ", in cycles since the clock moved"
+        said += f" (in time ×{times:.3f})" if (times := main.facts.get("time_ratio")) else ""
     if tried.host is not None:
         said += f"; host time: {tried.host.verdict}{factor(tried.host)}"
     return f"{said}."

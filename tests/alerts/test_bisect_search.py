@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.alerts.bisect_search import Compare, Found, Nothing, Undecided, search
+from workers.bench.confirm.bisect import Compare, Found, Nothing, Undecided, search
 
 COUNT = st.integers(2, 60)
 
