@@ -8,6 +8,7 @@ one digest of the others.
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import uuid
 
 from django.db import transaction
@@ -20,7 +21,10 @@ from benchapp.alerts.routing import channels_of, is_told
 from benchapp.catalog.locks import lock
 from benchapp.runs.broker import ask_control
 
-TASK = "alerts.deliver"
+logger = logging.getLogger(__name__)
+
+#: Sends what is due, and by beat: decides for what was missed, then sends.
+TASK, BEAT_TASK = "alerts.deliver", "alerts.tell"
 #: Openings told to one channel within an hour; those beyond are in a digest, so long after the first of them.
 STORM = 20
 DIGEST_AFTER = dt.timedelta(minutes=10)
@@ -124,10 +128,13 @@ def _thread() -> str:
 
 
 def catch_up() -> None:
-    """Decide again for alerts that something happened to lately."""
+    """Decide again for alerts that something happened to lately. One that stumbles keeps none from theirs."""
     since = timezone.now() - CATCH_UP
     for alert_id in set(Entry.objects.filter(at__gte=since).values_list("alert_id", flat=True)):
-        decide(alert_id)
+        try:
+            decide(alert_id)
+        except Exception:
+            logger.exception("alert %s is not told", alert_id)
 
 
 def test_message(channel: Channel, by: str) -> Delivery:

@@ -36,8 +36,7 @@ def traits(alert: Alert) -> Traits:
         moved.filter(series__case__kind__in=_OF_MODELS).values_list("series__case__params__model", flat=True)
     )
     told = alert.evidence.get("model") if isinstance(alert.evidence, dict) else None
-    if isinstance(told, str):
-        models.add(told)
+    models |= {each for each in (told if isinstance(told, list) else [told]) if isinstance(each, str)}
     return Traits(
         kind=str(alert.kind),
         gpu_models=frozenset(filter(None, gpus)),

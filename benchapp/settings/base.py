@@ -188,7 +188,7 @@ CELERY_BEAT_SCHEDULE = {
     "releases": {"task": "fleet.watch_releases", "schedule": 3600.0, "options": {"expires": 600}},
     "detection": {"task": "alerts.look", "schedule": 60.0, "options": {"expires": 60}},
     "confirming": {"task": "alerts.confirm", "schedule": 60.0, "options": {"expires": 60}},
-    "deliveries": {"task": "alerts.deliver", "schedule": 30.0, "options": {"expires": 30}},
+    "deliveries": {"task": "alerts.tell", "schedule": 30.0, "options": {"expires": 30}},
     "kinds": {"task": "alerts.sweep_kinds", "schedule": 600.0, "options": {"expires": 600}},
     "partitions": {"task": "ingest.make_partitions", "schedule": 6 * 3600.0, "options": {"expires": 600}},
 }

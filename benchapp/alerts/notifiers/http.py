@@ -82,12 +82,13 @@ def post(
     except TimeoutError:
         raise Failure(f"{shown} did not answer within {deadline.seconds:g} s.") from None
     except ssl.SSLCertVerificationError as error:
-        raise Failure(f"{shown} has a certificate that is not accepted: {error.verify_message}.") from None
+        words = said(error.verify_message, *secrets).rstrip(".")
+        raise Failure(f"{shown} has a certificate that is not accepted: {words}.") from None
     except (OSError, http.client.HTTPException) as error:
         raise Failure(f"{shown} broke off: {said(str(error), *secrets) or type(error).__name__}.") from None
     finally:
         connection.close()
-    _judge(status, text, asked, shown, (*secrets, path if secrets else ""))
+    _judge(status, text, asked, shown, secrets)
 
 
 def _judge(status: int, text: bytes, asked: str, shown: str, secrets: tuple[str, ...]) -> None:

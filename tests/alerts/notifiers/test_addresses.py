@@ -7,7 +7,7 @@ import socket
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchapp.alerts.notifiers import addresses
@@ -43,6 +43,7 @@ WRAPPED = {
 }
 
 
+@settings(max_examples=60)
 @given(some_of(PRIVATE_V4))
 def test_no_private_ipv4_is_public_however_it_is_wrapped(number):
     assert not is_public(ipaddress.IPv4Address(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import threading
 
@@ -14,7 +15,7 @@ from benchapp.alerts import deliveries, sending
 from benchapp.alerts.closing import resolve
 from benchapp.alerts.models import Alert, Change, Delivery, Entry, Route
 from benchapp.alerts.opening import note
-from benchapp.alerts.routing import channels_of
+from benchapp.alerts.routing import Traits, channels_of, is_told, meets, traits
 from benchapp.alerts.signals import alert_closed, alert_opened, alert_updated
 from tests.alerts.notifiers.conftest import states
 
@@ -39,28 +40,38 @@ def test_an_alert_is_told_once_when_it_opens(make_alert, make_channel, django_ca
     assert states(channel) == [("opened", "sent")]
 
 
+SURE = {"certain": True}
+LATER = dt.timedelta(days=1)
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({}, True),
+        (SURE, True),
         ({"certain": False}, False),
         ({"certain": False, "verdict": "SLOW"}, True),
         ({"certain": False, "verdict": "FAST"}, True),
         ({"certain": False, "verdict": "AMBG"}, False),
-        ({"recorded": True}, False),
-        ({"snoozed_until": timezone.now() + dt.timedelta(days=1)}, False),
-        ({"snoozed_until": timezone.now() - dt.timedelta(days=1)}, True),
-        ({"snoozed_component": "flashinfer", "snoozed_version": "0.7.0"}, False),
-        ({"state": "acknowledged"}, True),
-        ({"state": "invalid", "closed_at": timezone.now()}, False),
+        ({**SURE, "recorded": True}, False),
+        ({**SURE, "snoozed_until": timezone.now() + LATER}, False),
+        ({**SURE, "snoozed_until": timezone.now() - LATER}, True),
+        ({**SURE, "snoozed_component": "flashinfer", "snoozed_version": "0.7.0"}, False),
+        ({**SURE, "state": "acknowledged"}, True),
+        ({**SURE, "state": "invalid", "closed_at": timezone.now()}, False),
     ],
 )
-def test_what_is_told(make_alert, make_channel, fields, told):
+def test_what_is_told(fields, told):
+    assert is_told(Alert(**fields)) is told
+
+
+def test_an_uncertain_alert_is_told_when_its_ab_decides(make_alert, make_channel):
     channel = make_channel("hooks")
-    alert = make_alert()
-    Alert.objects.filter(pk=alert.pk).update(**fields)
+    alert = make_alert(certain=False)
     deliveries.decide(alert.pk)
-    assert bool(states(channel)) is told
+    assert states(channel) == []
+    Alert.objects.filter(pk=alert.pk).update(verdict="SLOW")
+    deliveries.decide(alert.pk)
+    assert states(channel) == [("opened", "queued")]
 
 
 def test_updates_tell_what_a_person_needs_and_nothing_else(make_alert, make_channel):
@@ -184,6 +195,22 @@ def test_whatever_was_missed_is_caught_up_with(make_alert, make_channel):
     assert [row.alert for row in channel.deliveries.all()] == [new]
 
 
+def test_an_alert_that_stumbles_keeps_no_other_from_being_told(make_alert, make_channel, monkeypatch, caplog):
+    channel = make_channel("hooks")
+    odd, other = make_alert("odd"), make_alert("other")
+    real = deliveries.decide
+
+    def decide(alert_id: int) -> None:
+        if alert_id == odd.pk:
+            raise ValueError("odd")
+        real(alert_id)
+
+    monkeypatch.setattr(deliveries, "decide", decide)
+    deliveries.catch_up()
+    assert [row.alert for row in channel.deliveries.all()] == [other]
+    assert f"alert {odd.pk} is not told" in caplog.text
+
+
 @pytest.mark.parametrize("signal", [alert_opened, alert_updated, alert_closed])
 def test_a_fault_of_telling_undoes_no_detection(make_alert, monkeypatch, signal, caplog):
     """It runs after the commit, and its error ends in the log."""
@@ -218,6 +245,9 @@ def test_two_that_decide_at_once_make_one_message(make_alert, make_channel):
     assert states(channel) == [("opened", "queued")]
 
 
+HAS = Traits("stack", frozenset({"NVIDIA H200"}), frozenset({"glm-5"}), None, worse=True, cost=0.2)
+
+
 @pytest.mark.parametrize(
     ("fields", "gets"),
     [
@@ -228,22 +258,25 @@ def test_two_that_decide_at_once_make_one_message(make_alert, make_channel):
         ({"gpu_models": ["NVIDIA B200"]}, False),
         ({"moe_models": ["glm-5"]}, True),
         ({"moe_models": ["qwen3-30b"]}, False),
-        ({"least_cost": 0.1}, True),
+        ({"least_cost": 0.2}, True),
         ({"least_cost": 0.3}, False),
+        ({"owner_id": 7}, False),
         ({"kinds": ["stack"], "gpu_models": ["NVIDIA B200"]}, False),
     ],
 )
-def test_routes(make_alert, make_channel, series, fields, gets):
-    channel = make_channel("hooks")
-    channel.routes.update(**fields)
-    alert = make_alert()
+def test_a_route_wants_all_that_it_sets(fields, gets):
+    assert meets(Route(**fields), HAS) is gets
+
+
+def test_what_routes_ask_of_an_alert_comes_from_its_changes_too(make_alert, series):
+    alert = make_alert(target=None)
     now = timezone.now()
     Change.objects.create(
         series=series, alert=alert, at=now, before_at=now, stack_before=alert.stack_before,
         stack_after=alert.stack_after, before=1e-5, after=1.2e-5, ratio=1.2, low=1.1, high=1.3, confidence=1,
         certain=True, worse=True, n_before=9, n_after=3,
     )  # fmt: skip
-    assert channels_of(alert) == ([channel] if gets else [])
+    assert traits(alert) == dataclasses.replace(HAS, cost=alert.cost)
 
 
 def test_routes_of_an_owner_and_of_improvements(make_alert, make_channel, django_user_model):

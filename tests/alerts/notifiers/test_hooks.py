@@ -231,7 +231,18 @@ def test_no_part_of_slacks_url_is_told(hook, slack, message):
         slack(message)
     assert failure.value.permanent
     assert failure.value.sentence == "The webhook's server answered 404: no route … for you"
-    hook.port = 9
+    hook.answers = [Answer(403, body=b"B0002 has no very-secret-part")]
+    with pytest.raises(Failure) as failure:
+        slack(message)
+    assert failure.value.sentence == "The webhook's server answered 403: … has no …"
+
+
+def test_a_certificate_of_somebody_else_does_not_name_slacks_host(pem, trusted, message, monkeypatch):
+    with http_server(pem) as hook:
+        monkeypatch.setenv("TILEWATCH_NOTIFY_SLACK", f"https://127.0.0.1:{hook.port}{SLACK_PATH}")
+        with pytest.raises(Failure, match="certificate that is not accepted") as failure:
+            notifier("slack").send({"url_variable": "TILEWATCH_NOTIFY_SLACK"}, message, Deadline(5))
+    assert "127.0.0.1" not in failure.value.sentence
 
 
 def test_a_hanging_slack_names_nothing_either(hook, slack, message):

@@ -11,7 +11,7 @@ from django.db import connections
 from django.utils import timezone
 
 from benchapp.alerts import channel_actions, channel_queries, deliveries, messages, sending
-from benchapp.alerts.models import Channel, Delivery
+from benchapp.alerts.models import Channel
 from benchapp.alerts.notifiers.base import Failure
 from benchapp.celery import app
 from benchapp.people.models import Role, User
@@ -304,7 +304,12 @@ def test_a_failure_tells_a_person_what_is_wrong():
 
 
 def test_the_task_is_known_to_the_control_worker():
-    assert deliveries.TASK in app.tasks
-    entry = app.conf.beat_schedule["deliveries"]
-    assert (entry["task"], entry["schedule"]) == (deliveries.TASK, 30.0)
-    assert not Delivery.objects.exists()
+    assert deliveries.TASK in app.tasks and deliveries.BEAT_TASK in app.tasks
+    assert app.conf.beat_schedule["deliveries"]["task"] == deliveries.BEAT_TASK
+
+
+def test_beat_tells_and_sends_what_was_missed(make_alert, make_channel, hook):
+    channel = make_channel("hooks", hook)
+    make_alert()
+    app.tasks[deliveries.BEAT_TASK]()
+    assert states(channel) == [("opened", "sent")]

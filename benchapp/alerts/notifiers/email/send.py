@@ -55,7 +55,9 @@ def send(config: Config, message: Message, deadline: Deadline) -> str:
     except TimeoutError:
         raise Failure(f"{host} did not answer within {deadline.seconds:g} s.") from None
     except ssl.SSLCertVerificationError as error:
-        raise Failure(f"{host} has a certificate that is not accepted: {error.verify_message}.") from None
+        raise Failure(
+            f"{host} has a certificate that is not accepted: {error.verify_message.rstrip('.')}."
+        ) from None
     except smtplib.SMTPRecipientsRefused as error:
         raise _refusal(host, error.recipients, _hidden(password)) from None
     except smtplib.SMTPNotSupportedError as error:
