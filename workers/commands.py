@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
+from benchapp.catalog.digests import recipe_words
 from benchapp.runs.models import Run
 from benchapp.runs.work import Claim
 from workers.bench.serving.endpoint import KEY_VARIABLE
@@ -65,6 +66,30 @@ def serving_arguments(run: Claim, folder: Path, budget_s: float) -> list[str]:
         "serving", "--endpoint", str(asked), "--cases", str(cases), "--budget-s", f"{budget_s:.0f}",
         *_option("--case-timeout-s", run.params.get("case_timeout_s")),
     ]  # fmt: skip
+
+
+def confirm_arguments(run: Claim, folder: Path, budget_s: float, old: Path, new: Path) -> list[str]:
+    """Of an A/B of two environments' Pythons. Past `budget_s`, or the run's own, it starts no process."""
+    cases, cache = folder / "cases.json", settings.HOME / "cache"
+    cases.write_text(json.dumps(run.params["cases"]))
+    cache.mkdir(parents=True, exist_ok=True)
+    budget = min(budget_s, float(run.params.get("budget_s", budget_s)))
+    names = _names(run.versions_beside, run.versions)
+    return [
+        "confirm", "--old", str(old), "--old-name", names[0], "--new", str(new), "--new-name", names[1],
+        "--bench", run.params["bench"], "--device", run.params["device"], "--cases", str(cases),
+        "--cache", str(cache), "--budget-s", f"{budget:.0f}",
+        *_option("--margin", run.params.get("margin")),
+        *(word for backend in run.params.get("backends", ()) for word in ("--backend", str(backend))),
+    ]  # fmt: skip
+
+
+def _names(old: dict[str, str], new: dict[str, str]) -> tuple[str, str]:
+    """What the two sides are called: by the one version in which they differ, else by all."""
+    differing = [name for name in old.keys() | new.keys() if old.get(name) != new.get(name)]
+    if len(differing) == 1 and differing[0] in old.keys() & new.keys():
+        return old[differing[0]], new[differing[0]]
+    return recipe_words(old)[:60], recipe_words(new)[:60]
 
 
 def endpoint_key(run: Claim) -> dict[str, str]:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import datetime as dt
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from django.conf import settings
@@ -18,6 +18,7 @@ from workers import candidates, child, environments, foreign, lease
 from workers.commands import (
     MEASURING,
     child_environment,
+    confirm_arguments,
     endpoint_key,
     measuring_environment,
     survey_arguments,
@@ -45,11 +46,19 @@ def measure(run: Claim, folder: Path, me: Identity, ticker: Ticker) -> Path:
         if static:
             arguments = survey_arguments(run, candidates.wheel_of(run, me))
         else:
-            python, descriptor = stack.enter_context(_environment(run))
+            python, descriptor = stack.enter_context(_environment(run.environment, run.versions))
             held.append(descriptor)
-            tell = MEASURING[Run.Kind(run.kind)]
-            arguments = tell(run, folder, limit - min(LAST_PART_S, LAST_PART * limit))
-        environment = child_environment(folder) if static else measuring_environment(folder, gpus)
+            budget = limit - min(LAST_PART_S, LAST_PART * limit)
+            if run.kind == Run.Kind.CONFIRM:
+                old, descriptor = stack.enter_context(
+                    _environment(run.environment_beside, run.versions_beside)
+                )
+                held.append(descriptor)
+                arguments = confirm_arguments(run, folder, budget, old, python)
+            else:
+                arguments = MEASURING[Run.Kind(run.kind)](run, folder, budget)
+        compiles = static or run.params.get("bench") == "modules"
+        environment = child_environment(folder) if compiles else measuring_environment(folder, gpus)
         if run.kind == Run.Kind.SERVING:
             environment |= endpoint_key(run)
         held += stack.enter_context(_leases(run, me, ticker, gpus, alone=not static))
@@ -100,18 +109,19 @@ def gpus_of(run: Claim, me: Identity) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _environment(run: Claim) -> Iterator[tuple[Path, int]]:
-    """The Python of the run's environment, and the descriptor that keeps it from being removed."""
-    environment = environments.root() / (run.environment or environment_name(run.versions))
+def _environment(name: str, versions: Mapping[str, str]) -> Iterator[tuple[Path, int]]:
+    """The Python of an environment, and the descriptor that keeps it from being removed. Raises GoneError of
+    one that the run was claimed for, by its name."""
+    environment = environments.root() / (name or environment_name(versions))
     with contextlib.ExitStack() as stack:
         try:
             descriptor = stack.enter_context(environments.in_use(environment))
         except FileNotFoundError:
-            if run.environment:
+            if name:
                 raise GoneError from None
             raise Failure(
                 "environment",
-                f"The environment of {recipe_words(run.versions)} is not there; ask for the run again.",
+                f"The environment of {recipe_words(versions)} is not there; ask for the run again.",
             ) from None
         yield environments.python_of(environment), descriptor
 

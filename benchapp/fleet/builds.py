@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
@@ -87,14 +88,7 @@ def ask_for_builds() -> int:
     nobody else can do fail. Returns how many are new. Those that no run waits for any more are called off.
     """
     _call_off()
-    waiting = list(
-        Run.objects.filter(state=State.QUEUED)
-        .exclude(environment="")
-        .order_by()
-        .values_list("queue", "recipe", "environment")
-        .annotate(priority=Max("priority"), newest=Max("created_at"))
-        .order_by("-priority", "recipe", "queue")
-    )
+    waiting = [*_waiting("recipe", "environment"), *_waiting("recipe_beside", "environment_beside")]
     if not waiting:
         return 0
     builds = _builds(recipe for _, recipe, *_ in waiting)
@@ -124,6 +118,18 @@ def ask_for_builds() -> int:
     for (installation, recipe), priority in wanted.items():
         asked += _ask(installation, recipes[recipe].versions, priority)
     return asked
+
+
+def _waiting(recipe: str, environment: str) -> QuerySet[Run, tuple[Any, ...]]:
+    """(queue, recipe, environment, priority, newest) of queued runs, by the fields of one environment."""
+    return (
+        Run.objects.filter(state=State.QUEUED)
+        .exclude(**{environment: ""})
+        .order_by()
+        .values_list("queue", recipe, environment)
+        .annotate(priority=Max("priority"), newest=Max("created_at"))
+        .order_by("-priority", recipe, "queue")
+    )
 
 
 def _ask(installation: Installation, versions: dict[str, str], priority: int) -> bool:
@@ -160,10 +166,15 @@ def ask_ahead(recipes: Iterable[dict[str, str]], queue: str) -> int:
     return asked
 
 
+def _needs(recipe: Any) -> Q:
+    """Runs that need the environment of a recipe."""
+    return Q(Q(recipe=recipe) & ~Q(environment="")) | Q(recipe_beside=recipe)
+
+
 @transaction.atomic
 def _call_off() -> None:
     """Cancel queued builds whose runs have all ended: a job of many versions may have been cancelled."""
-    needed = Run.objects.filter(state__in=ACTIVE, recipe=OuterRef("recipe")).exclude(environment="")
+    needed = Run.objects.filter(_needs(OuterRef("recipe")), state__in=ACTIVE)
     idle = Run.objects.filter(kind=Run.Kind.BUILD, state=State.QUEUED).exclude(Exists(needed))
     if ahead := bisecting.recipes_ahead():
         idle = idle.exclude(recipe__digest__in=ahead)
@@ -177,7 +188,7 @@ def after_build(build: Run) -> int:
 
     Returns how many runs failed.
     """
-    waiting = Run.objects.filter(state=State.QUEUED, recipe=build.recipe_id).exclude(environment="")
+    waiting = Run.objects.filter(_needs(build.recipe_id), state=State.QUEUED)
     if build.failure_code == NOT_NEEDED:
         return 0  # a run that came at that very moment gets a build of its own
     if build.state == State.DONE:
@@ -202,7 +213,8 @@ def after_build(build: Run) -> int:
             for host in by_queue[run.queue]
             if host != place and not builds.came_to_nothing(host, build.recipe_id, run.created_at)
         ]
-        if others or (place and builds.ready(place, build.recipe_id, run.environment)):
+        environment = run.environment if run.recipe_id == build.recipe_id else run.environment_beside
+        if others or (place and builds.ready(place, build.recipe_id, environment)):
             continue
         end(run, State.FAILED, "environment", _why(build, where))
         failed += 1

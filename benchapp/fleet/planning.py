@@ -207,9 +207,9 @@ def _environments(
     wanted: defaultdict[str, dict[str, Installation]] = defaultdict(dict)
     recipes: dict[str, dict[str, str]] = {}
     for request in requests:
-        if request.needs_environment:
-            name = environment_name(request.versions)
-            recipes[name] = request.versions
+        for versions in request.recipes if request.needs_environment else ():
+            name = environment_name(versions)
+            recipes[name] = versions
             wanted[name] |= {each.key: each for each in live if request.queue in each.queues}
     return tuple(
         PlannedEnvironment(

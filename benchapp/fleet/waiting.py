@@ -39,7 +39,7 @@ def reasons(runs: Sequence[Run]) -> dict[int, str]:
     if not runs:
         return {}
     since = ExpressionWrapper(Now() - F("seen_at"), output_field=DurationField())
-    recipes = {run.recipe_id for run in runs if run.environment}
+    recipes = {recipe for run in runs for _, recipe, _ in _needed(run)}
     installations = list(Installation.objects.annotate(age=since).defer("facts"))
     if not installations:
         fleet = _Fleet([], [], [], [], {})
@@ -174,12 +174,26 @@ def _held(run: Run, live: list[Any], fleet: _Fleet) -> str:
 
 
 def _environment(run: Run, live: list[Any], fleet: _Fleet) -> str:
-    if not run.environment or any(run.environment in each.environments for each in live):
+    lacking = [
+        [(what, recipe) for what, recipe, name in _needed(run) if name not in each.environments]
+        for each in live
+    ]
+    least = min(lacking, key=len, default=[])
+    if not least:
         return ""
+    what, recipe = least[0]
     hosts = {queues.build_of(each.key): each.host for each in live}
-    builds = [each for each in fleet.builds if each.queue in hosts and each.recipe_id == run.recipe_id]
+    builds = [each for each in fleet.builds if each.queue in hosts and each.recipe_id == recipe]
     if builds:
         build = min(builds, key=lambda each: (each.state == State.QUEUED, each.pk))
         how = "waits to be built" if build.state == State.QUEUED else "is being built"
-        return f"Its environment {how} on {hosts[build.queue]} (run {build.pk})."
-    return f"Its environment is not built on {listed(sorted(set(hosts.values())))} yet."
+        return f"Its {what} {how} on {hosts[build.queue]} (run {build.pk})."
+    return f"Its {what} is not built on {listed(sorted(set(hosts.values())))} yet."
+
+
+def _needed(run: Run) -> list[tuple[str, int, str]]:
+    """(in words, recipe, name) of each environment that a host must have built before."""
+    needed = [("environment", run.recipe_id, run.environment)] if run.environment else []
+    if run.recipe_beside_id is not None:
+        needed.append(("old environment", run.recipe_beside_id, run.environment_beside))
+    return needed

@@ -15,10 +15,20 @@ from django.conf import settings
 from django.db import DataError, IntegrityError, InterfaceError, OperationalError, connection, transaction
 from django.db.models.functions import Now
 
+from benchapp.alerts import confirm
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.models import Event
 from benchapp.catalog.locks import lock
-from benchapp.ingest import findings, followups, identities, incoming, measurements, schema, vanished
+from benchapp.ingest import (
+    comparisons,
+    findings,
+    followups,
+    identities,
+    incoming,
+    measurements,
+    schema,
+    vanished,
+)
 from benchapp.ingest.incoming import Incoming
 from benchapp.people import audit
 from benchapp.people.models import User
@@ -107,20 +117,29 @@ def _accept(document_id: int, opened: Incoming) -> Document:
         "findings": findings.store(row, document),
         **opened.facts(),
     }
-    if not row.facts["measurements"] and not row.facts["findings"]:
+    compared = comparisons.store(row, document, run)
+    if not (row.facts["measurements"] or row.facts["findings"] or compared):
         raise schema.Fault(" ".join(["document: holds nothing that can be stored.", *row.facts["notes"]]))
     if row.origin != Document.Origin.RECORDED:  # history is no news
         vanished.tell(document)
-    row.facts["summary"] = survey_line(row) if document.evidence else benchmark_line(row)
+    row.facts["summary"] = _summary(row, document)
     row.save(update_fields=["target", "stack", "kind", "schema_version", "state", "facts"])
     Document.objects.filter(pk=row.pk).update(ingested_at=Now())
     if run is not None:
         if run.target_id is None:
             run.target = target
             run.save(update_fields=["target"])
+        if compared:
+            confirm.after(run, compared)
         end(run, State.DONE)
         followups.after(run, row, document)
     return row
+
+
+def _summary(row: Document, document: schema.Document) -> str:
+    if document.comparisons:
+        return comparisons.line(document)
+    return survey_line(row) if document.evidence else benchmark_line(row)
 
 
 def _locked(run_id: int) -> Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchapp.catalog.digests import case_digest, case_label, case_sweep, digest
 from benchapp.catalog.models import Configuration, Host, Release, Stack, Target
@@ -50,7 +50,11 @@ def target_of(document: schema.Document) -> Target:
 
 
 def stack_of(document: schema.Document) -> Stack:
-    components = dict(document.stack)
+    return stack(document.stack)
+
+
+def stack(versions: Mapping[str, str]) -> Stack:
+    components = dict(versions)
     return Stack.objects.get_or_create(digest=digest(components), defaults={"components": components})[0]
 
 
@@ -70,8 +74,8 @@ def release_of(document: schema.Document) -> Release:
     return release
 
 
-def series_of(items: Sequence[schema.Measurement], target: Target, configuration: Configuration) -> list[int]:
-    """The series id of each measurement, in their order."""
+def cases_of(items: Sequence[schema.Measurement | schema.Comparison]) -> list[int]:
+    """The case id of each item, in their order."""
     digests = [case_digest(item.kind, item.params) for item in items]
     case_ids = bulk.find("catalog_case", {"digest": "text"}, [(key,) for key in dict.fromkeys(digests)])
     unknown = {
@@ -99,9 +103,14 @@ def series_of(items: Sequence[schema.Measurement], target: Target, configuration
         ["digest"],
         list(unknown.values()),
     )
+    return [case_ids[key,] for key in digests]
+
+
+def series_of(items: Sequence[schema.Measurement], target: Target, configuration: Configuration) -> list[int]:
+    """The series id of each measurement, in their order."""
     keys = [
-        (case_ids[key,], target.pk, configuration.pk, item.backend or "", item.metric)
-        for key, item in zip(digests, items, strict=True)
+        (case, target.pk, configuration.pk, item.backend or "", item.metric)
+        for case, item in zip(cases_of(items), items, strict=True)
     ]
     series_ids = bulk.upsert(
         "catalog_series",

@@ -45,7 +45,7 @@ def read(row: Document) -> Incoming:
     body = bytes(row.body)
     if row.origin != Document.Origin.IMPORT or not body.startswith(bundle.MAGIC):
         document = schema.parse(body)
-        if not document.measurements and not document.evidence:
+        if not (document.measurements or document.evidence or document.comparisons):
             raise schema.Fault("document: holds neither measurements nor evidence")
         return Incoming(document)
     try:

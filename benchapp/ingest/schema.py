@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from packaging.version import InvalidVersion, Version
 from pydantic import (
@@ -56,6 +56,12 @@ Moment = Annotated[
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Value = Annotated[str, StringConstraints(max_length=200)]
 Number = Annotated[float, Field(ge=0, le=1e18)]
+Versions = Annotated[dict[Word, Short], Field(min_length=1, max_length=60)]
+Ratio = Annotated[float, Field(ge=1e-12, le=1e12)]
+#: Of a side of an A/B; a ratio is new over old.
+MOST_PROCESSES = 100
+Processes = Annotated[tuple[CallTime | None, ...], Field(max_length=MOST_PROCESSES)]
+Clocks = Annotated[tuple[Clock | None, ...], Field(max_length=MOST_PROCESSES)]
 #: What physics reads of a device must be a number.
 NUMBERS = frozenset(
     {"sm_count", "l2_bytes", "smem_optin_bytes", "memory_bytes", "max_sm_clock_mhz", "cores", "cache_bytes"}
@@ -288,6 +294,13 @@ class Serving(Strict):
         return self
 
 
+def _known_case(kind: str, params: dict[str, Any]) -> None:
+    try:
+        from_params(kind, params, "params")
+    except BenchError as error:
+        raise ValueError(error.sentence) from None
+
+
 class Measurement(Strict):
     kind: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,20}$")]
     params: Annotated[dict[Word, Value | bool | Whole], Field(min_length=1, max_length=40)]
@@ -330,11 +343,7 @@ class Measurement(Strict):
         if self.statistics is not None and (self.kind in STEPS) != (self.step is not None):
             raise ValueError(f"step belongs to the kinds {' and '.join(STEPS)}, wherever they have a time")
         if self.kind in (*COLLECTIVES, SERVING):
-            # their pages read single parameters
-            try:
-                from_params(self.kind, self.params, "params")
-            except BenchError as error:
-                raise ValueError(error.sentence) from None
+            _known_case(self.kind, self.params)  # their pages read single parameters
         if self.serving is not None and self.kind != SERVING:
             raise ValueError("serving belongs to the kind of that name")
         if self.outcome == "ok" and self.correctness is None:
@@ -344,16 +353,64 @@ class Measurement(Strict):
         return self
 
 
+class Comparison(Strict):
+    kind: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,20}$")]
+    params: Annotated[dict[Word, Value | bool | Whole], Field(min_length=1, max_length=40)]
+    metric: doc.ComparedMetric
+    verdict: doc.Word
+    old_stack: Versions
+    new_stack: Versions
+    backend: Annotated[str, StringConstraints(max_length=120)] | None = None
+    ratio: Ratio | None = None
+    low: Ratio | None = None
+    high: Ratio | None = None
+    pairs: Annotated[int, Field(ge=0, le=MOST_PROCESSES)] = 0
+    in_cycles: bool = False
+    time_ratio: Ratio | None = None
+    cycles_ratio: Ratio | None = None
+    old: Processes = ()
+    new: Processes = ()
+    old_clock_mhz: Clocks = ()
+    new_clock_mhz: Clocks = ()
+    old_outcome: Text = "ok"
+    new_outcome: Text = "ok"
+    why: Text = ""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Comparison:
+        _known_case(self.kind, self.params)
+        known = [value is not None for value in (self.ratio, self.low, self.high)]
+        if known[1] != known[2] or (known[1] and not known[0]):
+            raise ValueError("low and high are there together, and with a ratio")
+        if self.verdict != "AMBG" and not known[1]:
+            raise ValueError(f"verdict {self.verdict} needs ratio, low and high")
+        low, high = self.low or 0.0, self.high or 0.0
+        if known[1] and not low <= (self.ratio or 0.0) <= high:
+            raise ValueError("low ≤ ratio ≤ high does not hold")
+        if (self.verdict == "SLOW" and low <= 1) or (self.verdict == "FAST" and high >= 1):
+            raise ValueError(f"verdict {self.verdict} does not fit its interval")
+        there = sum(a is not None and b is not None for a, b in zip(self.old, self.new, strict=False))
+        if self.pairs > there:
+            raise ValueError(f"{self.pairs} pairs, and {there} processes of either side have a value")
+        sides = ((self.old, self.old_clock_mhz), (self.new, self.new_clock_mhz))
+        if any(clocks and len(clocks) != len(side) for side, clocks in sides):
+            raise ValueError("a side has a clock for each of its processes, or none")
+        if self.in_cycles and self.cycles_ratio is None:
+            raise ValueError("in_cycles needs cycles_ratio")
+        return self
+
+
 class Document(Strict):
     schema_version: Literal[1]
-    kind: Literal["tiles", "gemm", "modules", "moe", "serving"]
+    kind: Literal["tiles", "gemm", "modules", "moe", "serving", "confirm"]
     producer: Short
     command: Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(max_length=200)]
     started_at: Moment
     finished_at: Moment
     target: Target
-    stack: Annotated[dict[Word, Short], Field(min_length=1, max_length=60)]
+    stack: Versions
     measurements: Annotated[tuple[Measurement, ...], Field(max_length=500_000), FailFast()] = ()
+    comparisons: Annotated[tuple[Comparison, ...], Field(max_length=5_000), FailFast()] = ()
     evidence: Annotated[tuple[Finding, ...], Field(max_length=200_000), FailFast()] = ()
     listings: Annotated[tuple[Listing, ...], Field(max_length=50_000), FailFast()] = ()
     logs: Annotated[
@@ -368,6 +425,8 @@ class Document(Strict):
     def _whole(self) -> Document:
         if self.finished_at < self.started_at:
             raise ValueError("finished_at lies before started_at")
+        if (self.kind == "confirm") != bool(self.comparisons) or (self.comparisons and self.measurements):
+            raise ValueError("a document of kind confirm holds comparisons alone, and no other holds any")
         if self.measurements if self.kind == "tiles" else self.evidence:
             raise ValueError("a document of kind tiles holds evidence, any other measurements")
         if self.evidence and not _is_release(self.stack.get("flashinfer", self.stack.get("cutlass", ""))):

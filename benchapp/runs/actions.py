@@ -61,6 +61,13 @@ class Request:
     #: UUIDs of a gang, in the order in which they are taken
     gpus: tuple[str, ...] = ()
     time_limit_s: int | None = None
+    #: versions of the old environment of an A/B, `versions` being the new one's
+    beside: dict[str, str] | None = None
+
+    @property
+    def recipes(self) -> tuple[dict[str, str], ...]:
+        """Versions of each environment that it runs in."""
+        return (self.versions,) if self.beside is None else (self.versions, self.beside)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,9 +109,13 @@ def request_job(
         lock(f"request:{each}")
     recipes = {
         name: _recipe(versions)
-        for name, versions in {digest(r.versions): r.versions for r in requests}.items()
+        for name, versions in {digest(v): v for request in requests for v in request.recipes}.items()
     }
-    found: list[Run | None] = [_under_way(request, recipes[digest(request.versions)]) for request in requests]
+    beside = [None if request.beside is None else recipes[digest(request.beside)] for request in requests]
+    found: list[Run | None] = [
+        _under_way(request, recipes[digest(request.versions)], old)
+        for request, old in zip(requests, beside, strict=True)
+    ]
     job = next((run.job for run in found if run is not None), None)
     created = None in found
     if created:
@@ -114,7 +125,7 @@ def request_job(
     assert job is not None
     turns: dict[str, int] = {}
     runs: list[tuple[Run, bool]] = []
-    for request, same in zip(requests, found, strict=True):
+    for request, old, same in zip(requests, beside, found, strict=True):
         priority = PRIORITIES[source] if request.priority is None else request.priority
         if same is not None:
             Run.objects.filter(pk=same.pk, priority__lt=priority).update(priority=priority)
@@ -132,6 +143,8 @@ def request_job(
             target=request.target,
             params=request.params,
             environment=environment_name(request.versions) if request.needs_environment else "",
+            recipe_beside=old,
+            environment_beside="" if request.beside is None else environment_name(request.beside),
             gpus=list(request.gpus),
             time_limit_s=request.time_limit_s,
             waits_for=waits_for,
@@ -155,8 +168,13 @@ def request_run(
 
 
 def identity(run: Request | Run) -> str:
-    """What two runs that do the very same have in common. Of a Run it needs `recipe`."""
-    versions = run.versions if isinstance(run, Request) else run.recipe.versions
+    """What two runs that do the very same have in common. Of a Run it needs `recipe` and `recipe_beside`."""
+    old: dict[str, str] | None
+    if isinstance(run, Request):
+        versions, old = run.versions, run.beside
+    else:
+        versions = run.recipe.versions
+        old = None if run.recipe_beside is None else run.recipe_beside.versions
     return digest(
         {
             "kind": run.kind,
@@ -164,6 +182,7 @@ def identity(run: Request | Run) -> str:
             "params": run.params,
             "queue": run.queue,
             "gpus": list(run.gpus),
+            **({"beside": old} if old is not None else {}),
         }
     )
 
@@ -172,13 +191,14 @@ def _recipe(versions: dict[str, str]) -> Recipe:
     return Recipe.objects.get_or_create(digest=digest(versions), defaults={"versions": versions})[0]
 
 
-def _under_way(request: Request, recipe: Recipe) -> Run | None:
+def _under_way(request: Request, recipe: Recipe, beside: Recipe | None) -> Run | None:
     """A run under way that does the very same."""
     return (
         Run.objects.filter(
             kind=request.kind,
             queue=request.queue,
             recipe=recipe,
+            recipe_beside=beside,
             params=request.params,
             gpus=list(request.gpus),
             state__in=ACTIVE,

@@ -62,6 +62,7 @@ class Run(models.Model):
         MOE = "moe", "MoE model benchmark"
         SERVING = "serving", "serving benchmark"
         BUILD = "build", "environment build"
+        CONFIRM = "confirm", "A/B of two environments"
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
     kind = models.CharField(max_length=16, choices=Kind.choices)
@@ -76,6 +77,19 @@ class Run(models.Model):
     params = models.JSONField(default=dict, help_text="What the bench is told: cases, device …")
     environment = models.CharField(
         max_length=16, blank=True, help_text="Name of the environment that its host must have built before"
+    )
+    recipe_beside = models.ForeignKey(
+        Recipe,
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="+",
+        help_text="Of an A/B: the old one, `recipe` being the new one",
+    )
+    environment_beside = models.CharField(
+        max_length=16,
+        blank=True,
+        db_default="",
+        help_text="The environment of `recipe_beside`, which must be there too",
     )
     gpus = ArrayField(
         models.CharField(max_length=80),

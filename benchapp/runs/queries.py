@@ -247,6 +247,26 @@ def results_of(document: Document | None) -> Results:
     return Results(list(shown[:RESULTS_SHOWN]) if total else [], total)
 
 
+def compared(document: Document | None) -> list[tuple[Any, list[tuple[str, str, str]]]]:
+    """The first comparisons of an A/B, which the room of alerts keeps, in the order of its document; each with
+    the (component, before, after) in which its stacks differ."""
+    if document is None:
+        return []
+    rows = document.comparisons.select_related("case", "old_stack", "new_stack").order_by("pk")
+    return [
+        (row, _differing(row.old_stack.components, row.new_stack.components)) for row in rows[:RESULTS_SHOWN]
+    ]
+
+
+def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    names = sorted(old.keys() | new.keys())
+    return [
+        (name, old.get(name, "none"), new.get(name, "none"))
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
 def source_of(row: Mapping[str, Any]) -> tuple[str, str]:
     """(address, in words) of what brought a measurement: its run, or its document where it came without."""
     run, document = row["run_id"], row["document_id"]

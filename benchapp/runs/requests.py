@@ -18,6 +18,7 @@ from benchapp.runs.models import Job, Run
 from workers.bench.cases.base import Case
 from workers.bench.cases.collective import AllReduce, AllToAll
 from workers.bench.cases.model import Decode, Prefill
+from workers.bench.cases.modules import JitModule
 from workers.bench.cases.parse import as_row
 from workers.bench.cases.serving import Serving
 from workers.bench.document import Tier
@@ -39,6 +40,12 @@ MODEL_LIBRARIES = ("torch", "flashinfer")
 LONGEST_VERSION = 60
 #: Whole compiles that one exploration may ask for.
 MOST_FULL = 20
+#: Benches that an A/B runs, and how many cases of one.
+CONFIRMING = ("gemm", "moe", "modules")
+MOST_CONFIRMED = 20
+#: Of an A/B: a difference within is none; seconds past which it starts no process, and until it has written.
+CONFIRM_MARGIN = 0.01
+CONFIRM_BUDGET_S, MOST_CONFIRM_S, CONFIRM_GRACE_S = 1800, 6 * 3600, 300
 #: Background work: a sweep over releases takes most of an hour, an exploration minutes, full compiles hours.
 SWEEP_PRIORITY, EXPLORE_PRIORITY, DEEP_PRIORITY = -2, -5, -10
 
@@ -296,6 +303,95 @@ def moe(
         Run.Kind.MOE, "MoE", cases, suite=suite, version=version, library=library, queue=queue, where=where,
         gpus=gpus, foreign=foreign, time_limit_s=time_limit_s, options=options,
     )  # fmt: skip
+
+
+def confirm(
+    cases: Sequence[Case],
+    *,
+    bench: str,
+    old: dict[str, str],
+    new: dict[str, str],
+    queue: str = queues.CPU,
+    where: str = "this machine's CPUs",
+    gpus: Sequence[str] = (),
+    backends: Sequence[str] = (),
+    margin: float = CONFIRM_MARGIN,
+    budget_s: int = CONFIRM_BUDGET_S,
+    foreign: str = "flag",
+    alert: int | None = None,
+    priority: int | None = None,
+) -> Request:
+    """An A/B of two recipes (package → version) on what `queue` stands for, by one bench. `backends` restrict
+    it, none takes all; a difference within `margin` is none; past `budget_s` no process is started. JIT
+    modules are built by a build worker, whichever queue is named. Raises ValidationError, {field: sentence}.
+    """
+    _check_sides(old, new)
+    _check_confirmed(cases, bench, gpus)
+    if not 0 < margin < 1:
+        raise ValidationError({"margin": f"{margin:g}: expected more than 0 and less than 1, as in 0.01."})
+    if not 60 <= budget_s <= MOST_CONFIRM_S:
+        raise ValidationError({"budget_s": f"{budget_s:,} s: expected 60 to {MOST_CONFIRM_S:,} s."})
+    static = bench == "modules"
+    device = "cpu" if static else _device(queue)
+    if device == "cpu" and any("cuda" in side for side in (old, new)) and not static:
+        raise ValidationError(
+            {"queue": "Environments for CUDA are compared on GPUs, and this queue has none."}
+        )
+    params: dict[str, Any] = {
+        "bench": bench,
+        "device": device,
+        "cases": [as_row(case) for case in cases],
+        "margin": margin,
+        "budget_s": budget_s,
+    }
+    params |= {"backends": list(backends)} if backends else {}
+    params |= {"foreign": foreign} if device == "cuda" else {}
+    params |= {} if alert is None else {"alert": alert}
+    names = " against ".join(f"{side[library_of(side)]}" for side in (new, old))
+    what = LIBRARIES[library_of(new)]
+    return Request(
+        kind=Run.Kind.CONFIRM,
+        title=f"A/B of {what} {names}: {cases[0]}{' …' if len(cases) > 1 else ''} on {where}"[:200],
+        queue=queues.BUILD if static and not queue.startswith(queues.BUILD) else queue,
+        versions=dict(new),
+        beside=dict(old),
+        params=params,
+        needs_environment=True,
+        gpus=() if static else tuple(gpus),
+        time_limit_s=budget_s + CONFIRM_GRACE_S,
+        priority=priority,
+    )
+
+
+def _check_sides(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    for name, versions in (("old", old), ("new", new)):
+        if not library_of(versions):
+            known = ", ".join(LIBRARIES)
+            raise ValidationError({name: f"Expected versions of an environment with one of {known}."})
+        for package, version in versions.items():
+            if package != "cuda":
+                try:
+                    clean_version(version, candidates=True)
+                except ValidationError as error:
+                    raise ValidationError({name: f"{package}: {error.message}"}) from None
+    if dict(old) == dict(new):
+        raise ValidationError({"new": "Both sides are one environment: expected two that differ."})
+
+
+def _check_confirmed(cases: Sequence[Case], bench: str, gpus: Sequence[str]) -> None:
+    if bench not in CONFIRMING:
+        raise ValidationError({"bench": f"{bench[:20]!r}: expected {', '.join(CONFIRMING)}."})
+    if not 1 <= len(cases) <= MOST_CONFIRMED:
+        raise ValidationError({"cases": f"{len(cases)} cases: expected 1 to {MOST_CONFIRMED}."})
+    for case in cases:
+        modules = isinstance(case, JitModule)
+        of = "modules" if modules else "moe" if is_of_models(case) else "gemm"
+        if of != bench or isinstance(case, Serving):
+            raise ValidationError({"cases": f"{case} is not measured by the bench {bench}."})
+    if bench == "moe" and gpus and gang_size(cases) != len(gpus):
+        raise ValidationError(
+            {"gpus": f"These cases take {gang_size(cases)} GPUs together, and {len(gpus)} would be held."}
+        )
 
 
 def request_cpu_models(

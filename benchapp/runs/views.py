@@ -105,6 +105,7 @@ def _detail(
         "accepted": accepted,
         "results": results,
         "rated": [_rated(row) for row in results.rows],
+        "compared": queries.compared(accepted),
         "command": queries.repeat_command(accepted),
         "again": again.of_run(run),
         "asked_of": queues.describe(run.queue),

@@ -41,6 +41,9 @@ class Claim:
     #: UUIDs of a gang; empty: the worker's own GPU
     gpus: tuple[str, ...]
     time_limit_s: int | None
+    #: of an A/B, the old environment: `environment` and `versions` are the new one's
+    environment_beside: str = ""
+    versions_beside: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def background(self) -> bool:

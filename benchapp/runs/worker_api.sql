@@ -41,21 +41,24 @@ $$;
 
 -- Something better that the host should do first: on it already, or waiting in one of the worker's queues.
 CREATE OR REPLACE FUNCTION worker.must_yield(p_priority int, p_worker text, p_queues text[], p_ready text[])
-RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
-    SELECT p_priority < 0 AND EXISTS (
+RETURNS boolean LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN  -- not LANGUAGE sql, which an earlier migration would check against columns of a later one
+    RETURN p_priority < 0 AND EXISTS (
         SELECT FROM runs_run better
         WHERE better.priority > p_priority
           AND (
             (better.state = 'running' AND split_part(better.worker, '@', 2) = split_part(p_worker, '@', 2))
             OR (better.state = 'queued' AND better.queue = ANY (p_queues)
-                AND (better.environment = '' OR p_ready IS NULL OR better.environment = ANY (p_ready))
+                AND (p_ready IS NULL OR (
+                    (better.environment = '' OR better.environment = ANY (p_ready))
+                    AND (better.environment_beside = '' OR better.environment_beside = ANY (p_ready))))
                 AND NOT EXISTS (
                     SELECT FROM runs_run before
                     WHERE before.id = better.waits_for_id
                       AND before.state NOT IN ('done', 'failed', 'cancelled')))
           )
-    )
-$$;
+    );
+END $$;
 
 -- The best runnable run of the queues: highest priority, then whose turn it is. NULL when there is none, when a
 -- better one should go first, or while the GPU or the host is under maintenance.
@@ -74,7 +77,9 @@ BEGIN
     SELECT r.* INTO found
     FROM runs_run r
     WHERE r.state = 'queued' AND r.queue = ANY (p_queues)
-      AND (r.environment = '' OR p_ready IS NULL OR r.environment = ANY (p_ready))
+      AND (p_ready IS NULL OR (
+          (r.environment = '' OR r.environment = ANY (p_ready))
+          AND (r.environment_beside = '' OR r.environment_beside = ANY (p_ready))))
       -- a subquery by key, for a join would read all runs that ever were
       AND coalesce((
           SELECT before.state IN ('done', 'failed', 'cancelled') FROM runs_run before WHERE before.id = r.waits_for_id
@@ -99,7 +104,11 @@ BEGIN
         'run_id', found.id, 'attempt', found.attempt + 1, 'kind', found.kind, 'queue', found.queue,
         'priority', found.priority, 'params', found.params, 'environment', found.environment,
         'gpus', to_jsonb(found.gpus), 'time_limit_s', found.time_limit_s,
-        'versions', (SELECT versions FROM catalog_recipe WHERE id = found.recipe_id));
+        'versions', (SELECT versions FROM catalog_recipe WHERE id = found.recipe_id))
+        -- only where there is one, so that workers that know of none go on
+        || CASE WHEN found.recipe_beside_id IS NULL THEN '{}'::jsonb ELSE jsonb_build_object(
+            'environment_beside', found.environment_beside,
+            'versions_beside', (SELECT versions FROM catalog_recipe WHERE id = found.recipe_beside_id)) END;
 END $$;
 
 -- This attempt lives, is so far, printed so much, and holds these GPUs. 'continue', 'cancel', 'yield' or 'lost'.

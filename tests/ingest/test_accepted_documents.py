@@ -143,6 +143,7 @@ def test_the_command_takes_files_and_names_the_ones_it_refuses(
         (bench.Statistics, schema.Statistics),
         (bench.Correctness, schema.Correctness),
         (bench.Readings, schema.Readings),
+        (bench.Comparison, schema.Comparison),
     ],
 )
 def test_the_schema_knows_exactly_the_fields_that_a_bench_writes(plain: type, checked: type[schema.Strict]):

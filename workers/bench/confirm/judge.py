@@ -63,7 +63,7 @@ def judge(
         return Verdict("AMBG", None, None, None, 0, "no pair of processes has a value on both sides")
     logs = sorted(math.log(b) - math.log(a) for a, b in pairs)
     middle, error, freedom = _trimmed(logs)
-    ratio = math.exp(middle)
+    ratio = _bounded(middle)
     if freedom < 1:
         return Verdict("AMBG", ratio, None, None, len(logs), "one pair alone has no interval")
     reach = quantile(1 - ERROR / len(looks) / 2, freedom) * error
