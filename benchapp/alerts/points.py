@@ -108,16 +108,17 @@ def _rows(series_id: int, known_from: dt.datetime | None) -> list[tuple[Any, ...
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT m.measured_at, m.id, m.run_id, m.document_id, m.stack_id, m.median, m.flags,
-                m.process_medians, d.origin
-            FROM runs_measurement m
-            LEFT JOIN runs_run r ON r.id = m.run_id
-            LEFT JOIN runs_document d ON d.id = m.document_id
-            WHERE m.series_id = %(series)s AND m.measured_at >= %(from)s
-                AND m.outcome = ANY(%(outcomes)s) AND NOT m.flags && %(never)s::varchar[]
-                AND m.median > 0 AND coalesce(r.invalid_reason, '') = ''
-            ORDER BY m.measured_at DESC, m.id DESC
-            LIMIT %(most)s
+            SELECT measured_at, id, run_id, document_id, stack_id, median, flags, process_medians,
+                (SELECT origin FROM runs_document WHERE runs_document.id = document_id)
+            FROM (
+                SELECT * FROM runs_measurement
+                WHERE series_id = %(series)s AND measured_at >= %(from)s
+                    AND outcome = ANY(%(outcomes)s) AND NOT flags && %(never)s::varchar[] AND median > 0
+                    AND (run_id IS NULL OR run_id NOT IN (SELECT id FROM runs_run WHERE invalid_reason <> ''))
+                ORDER BY measured_at DESC, id DESC
+                LIMIT %(most)s
+            ) AS newest
+            ORDER BY measured_at DESC, id DESC
             """,
             {
                 "series": series_id,
