@@ -128,5 +128,12 @@ def key_of(*parts: object) -> str:
 
 
 def evidence(about: About, series: Collection[int], **shown: Any) -> dict[str, Any]:
-    """What an alert of such a kind keeps; `shown` is for pages."""
-    return {"kept": {"about": about, "series": sorted(series)}, **shown}
+    """What an alert of such a kind keeps; `shown` is for pages. `model` names the models of its cases, where
+    these are whole models or their layers: routes of channels go by it."""
+    named = Series.objects.filter(pk__in=series, case__params__model__isnull=False)
+    models = sorted(set(named.values_list("case__params__model", flat=True)))
+    return {
+        "kept": {"about": about, "series": sorted(series)},
+        **({"model": models} if models else {}),
+        **shown,
+    }

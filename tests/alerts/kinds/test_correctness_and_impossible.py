@@ -7,8 +7,10 @@ import dataclasses
 import pytest
 
 from benchapp.alerts.models import Alert
+from benchapp.alerts.routing import traits
 from benchapp.runs.models import Document as Row
 from tests.alerts.kinds.stored import CUDNN, CUTLASS, alerts, store, the, timed, told
+from tests.trends.cases import timed as case
 from workers.bench.document import Correctness
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +32,15 @@ def test_a_case_that_turns_wrong_is_the_loudest_alert():
     assert "cosine 0.125, largest error 3.5, 0.008 allowed" in alert.sentence
     assert alert.importance == 10 and alert.certain
     assert [case["backend"] for case in alert.evidence["cases"]] == [CUDNN, CUTLASS]
+
+
+def test_a_wrong_layer_of_a_model_names_the_model_for_routes():
+    layer = "moe_layer:model=Qwen3-30B-A3B,tokens=64,tp=1,ep=1,distribution=uniform,dtype=bf16"
+    right = case(layer, 300e-6, backend=CUTLASS)
+    store("0.6.9", right, day=1)
+    store("0.6.13", dataclasses.replace(right, outcome="incorrect"), day=2)
+    assert the("correctness").evidence["model"] == ["Qwen3-30B-A3B"]
+    assert "Qwen3-30B-A3B" in traits(the("correctness")).moe_models
 
 
 def test_it_closes_itself_once_all_are_right():
