@@ -239,7 +239,7 @@ def test_periods_of_beat_are_told(settings):
     periods = {name: entry["schedule"] for name, entry in settings.CELERY_BEAT_SCHEDULE.items()}
     every_half_minute = dict.fromkeys(["sweep", "reports", "schedules", "deliveries"], 30)
     assert periods == every_half_minute | {
-        "detection": 60, "kinds": 600, "releases": 3600, "partitions": 6 * 3600,
+        "detection": 60, "confirming": 60, "kinds": 600, "releases": 3600, "partitions": 6 * 3600,
     }  # fmt: skip
     text = text_of("architecture.md")
     assert "every 30 s by beat" in text and "partitions every 6 h" in text
