@@ -14,14 +14,14 @@ from benchapp.alerts import bisect_versions, bisect_words, confirm_plan
 from benchapp.alerts.confirm_plan import CannotError, Plan, bench_of
 from benchapp.alerts.confirm_rows import locked, tried_of
 from benchapp.alerts.models import Alert, Bisect, BisectStep, Comparison
-from benchapp.alerts.opening import note
-from benchapp.alerts.places import place_of
+from benchapp.alerts.opening import measured_first, note
+from benchapp.alerts.places import Place
 from benchapp.alerts.signals import alert_updated, environments_wanted
 from benchapp.catalog.digests import digest
 from benchapp.catalog.models import Series
 from benchapp.people import audit
 from benchapp.people.models import User
-from benchapp.runs import actions
+from benchapp.runs import actions, queues
 from benchapp.runs.models import Job, Run, State
 from benchapp.runs.states import ACTIVE
 from workers.bench.cases.parse import from_params
@@ -61,7 +61,10 @@ def ask_bisect(alert: Alert, user: User | None = None, versions: Sequence[str] |
     )
     audit.record(user, "ask_bisect", f"alert {alert.pk}", component=component, versions=chosen)
     note(alert, "bisect", f"Bisect of {component} over {len(chosen)} versions, {chosen[0]} to {chosen[-1]}.")
-    _begin(alert, bisect, plan)
+    try:
+        _begin(alert, bisect, plan)
+    except CannotError as error:
+        raise ValidationError(str(error)) from None
     return bisect
 
 
@@ -70,20 +73,14 @@ def _begin(alert: Alert, bisect: Bisect, plan: Plan) -> None:
     recipe = plan.new | {bisect.component: bisect.versions[-1]}
     other = recipe | {bisect.component: bisect.versions[0]}
     done = alert.confirm_run
-    if (
-        done is not None
-        and alert.verdict
-        and done.kind == Run.Kind.CONFIRM
-        and done.recipe_beside is not None
-    ):
-        comparisons = list(done.comparisons.all())
-        tried = tried_of([bisect.series_id], comparisons)
-        if tried and (done.recipe.versions, done.recipe_beside.versions) == (recipe, other):
+    if done is not None and done.recipe_beside is not None:
+        compared = (done.recipe.versions, done.recipe_beside.versions) == (recipe, other)
+        for _, comparison in tried_of([bisect.series_id], list(done.comparisons.all()) if compared else []):
             step = _step(bisect, 0, len(bisect.versions) - 1, done)
-            step.verdict, step.comparison = tried[0][1].verdict, tried[0][1]
+            step.verdict, step.comparison = comparison.verdict, comparison
             step.save(update_fields=["verdict", "comparison"])
     if not bisect.steps.exists():
-        _ask(bisect, Compare(0, len(bisect.versions) - 1), recipe, plan.gpus)
+        _ask(bisect, Compare(0, len(bisect.versions) - 1), recipe, plan.gpus, plan.place)
     _advance(alert, bisect)
 
 
@@ -97,13 +94,10 @@ def _step(bisect: Bisect, old: int, new: int, run: Run) -> BisectStep:
     )
 
 
-def _ask(bisect: Bisect, step: Compare, recipe: dict[str, str], gpus: Sequence[str]) -> None:
-    """Ask for a step's A/B; every version is put into `recipe` as its component."""
-    series = Series.objects.select_related("case", "target__host").get(pk=bisect.series_id)
+def _ask(bisect: Bisect, step: Compare, recipe: dict[str, str], gpus: Sequence[str], place: Place) -> None:
+    """Ask for a step's A/B; every version is put into `recipe` as its component. Raises CannotError."""
+    series = Series.objects.select_related("case").get(pk=bisect.series_id)
     case = from_params(series.case.kind, series.case.params, "case")
-    place = place_of(series.target)
-    if not place.queue:
-        raise CannotError(place.why)
     old, new = bisect.versions[step.old], bisect.versions[step.new]
     request = confirm_plan.a_b(
         bisect.alert,
@@ -201,7 +195,8 @@ def _advance(alert: Alert, bisect: Bisect, told: Run | None = None) -> None:
     if isinstance(found, Compare):
         template = next(step.run for step in steps if step.run is not None)
         try:
-            _ask(bisect, found, template.recipe.versions, template.gpus)
+            same = Place(template.queue, queues.describe(template.queue))
+            _ask(bisect, found, template.recipe.versions, template.gpus, same)
         except CannotError as error:
             _end(alert, bisect, Bisect.State.FAILED, str(error))
         return
@@ -215,19 +210,20 @@ def _end(alert: Alert, bisect: Bisect, state: Bisect.State, sentence: str) -> No
     bisect.save(update_fields=["state", "sentence", "first_bad"])
     Bisect.objects.filter(pk=bisect.pk).update(ended_at=Now())
     if bisect.first_bad:
-        alert.suspects = _with_found(alert.suspects, bisect)
+        alert.suspects = measured_first([_suspect(bisect)], alert.suspects)
         alert.save(update_fields=["suspects"])
     note(alert, "bisect", sentence)
     if alert.closed_at is None and state != Bisect.State.CANCELLED:
         alert_updated.send(sender=Alert, alert=alert, what=sentence)
 
 
-def _with_found(suspects: list[dict[str, Any]], bisect: Bisect) -> list[dict[str, Any]]:
-    """What a bisect found comes first: it was measured."""
+def _suspect(bisect: Bisect) -> dict[str, Any]:
+    """What a bisect found, as an alert's suspect: no guess any more."""
     before = bisect.versions[bisect.versions.index(bisect.first_bad) - 1]
-    named = {"component": bisect.component, "before": before, "after": bisect.first_bad}
-    rest = [each for each in suspects if each.get("component") != bisect.component]
-    return [named | {"share": 1.0, "why": f"bisect: {bisect.sentence}"}, *rest]
+    return {
+        "component": bisect.component, "before": before, "after": bisect.first_bad, "share": 1.0,
+        "why": f"bisect: {bisect.sentence}", "found": True,
+    }  # fmt: skip
 
 
 def recipes_ahead() -> set[str]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime as dt
+import logging
 from collections.abc import Sequence
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from benchapp.alerts import bisecting, closing, confirm_machine, confirm_plan, confirm_words
-from benchapp.alerts.confirm_plan import PRIORITY, CannotError, Plan
+from benchapp.alerts.confirm_plan import PRIORITY, CannotError, NobodyError, Plan
 from benchapp.alerts.confirm_rows import locked, tried_of
 from benchapp.alerts.cost import cost
 from benchapp.alerts.models import Alert, Change, Comparison
@@ -27,6 +29,8 @@ from benchapp.runs import broker
 from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run, State
 
+logger = logging.getLogger(__name__)
+
 TASK = "alerts.confirm"
 #: An alert that stays undecided asks so often by itself, however much evidence comes.
 MOST_ASKS = 3
@@ -36,19 +40,29 @@ MOST_TRIES = 2
 HOPELESS = ("environment",)
 #: Kinds that measuring can confirm.
 KINDS = (Alert.Kind.STACK, Alert.Kind.BUILD, Alert.Kind.MACHINE)
+#: So long after its newest evidence an alert waits for its host.
+PATIENCE = dt.timedelta(days=7)
 #: Alerts that one turn of the task takes up.
-_MOST = 50
+_MOST = 200
 
 
 def ask_waiting() -> int:
-    """Ask for the confirming of each alert that waits for it: the new ones, and those with new evidence that
-    an earlier try did not decide. Returns how many runs were asked for."""
+    """Ask for the confirming of each alert that waits for it: the new ones, those with new evidence that an
+    earlier try did not decide, and those whose host was away. Returns how many runs were asked for."""
     here = Change.objects.filter(alert=OuterRef("pk"), gone_at=None)
-    wanted = Alert.objects.filter(Exists(here), closed_at=None, recorded=False, kind__in=KINDS).filter(
-        Q(confirm=Alert.Confirm.NONE) | Q(confirm_facts__again=True)
+    again = Q(confirm_facts__again=True, updated_at__gte=Now() - PATIENCE)
+    wanted = Alert.objects.filter(Exists(here), closed_at=None, kind__in=KINDS).filter(
+        Q(confirm=Alert.Confirm.NONE) | again
     )
-    runs = [ask_confirm(alert) for alert in wanted.order_by("-cost", "pk")[:_MOST]]
-    return sum(run is not None for run in runs)
+    asked = 0
+    for alert in wanted.order_by("-cost", "pk")[:_MOST]:
+        try:
+            asked += ask_confirm(alert) is not None
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            logger.exception("alert %s: its confirming could not be asked for", alert.pk)  # others go on
+    return asked
 
 
 @transaction.atomic
@@ -68,6 +82,8 @@ def ask_confirm(alert: Alert, user: User | None = None) -> Run | None:
         plan = confirm_plan.plan(alert)
         request = _request(alert, plan)
     except CannotError as error:
+        if isinstance(error, NobodyError):
+            alert.confirm_facts["again"] = True
         _cannot(alert, str(error), user)
         return None
     asks = alert.confirm_facts.get("asks", 0)

@@ -38,6 +38,10 @@ class CannotError(Exception):
     """It cannot be confirmed by measuring; its text is the sentence that says why."""
 
 
+class NobodyError(CannotError):
+    """It cannot be measured while nobody serves where it is of."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
     """The environment that a measurement of a change was made in: versions of a recipe, and the gang."""
@@ -124,7 +128,7 @@ def _placed(changes: Sequence[Change]) -> tuple[Place, list[Change]]:
         if place.queue:
             return place, [change for change in changes if change.series.target_id == target.pk]
         why = why or place.why
-    raise CannotError(why)
+    raise NobodyError(why)
 
 
 def _together(first: Plan, other: Plan) -> bool:

@@ -64,6 +64,8 @@ def open_or_join(proposal: Proposal) -> tuple[Alert, bool]:
     fields["title"] = proposal.title[:200]
     if alert is not None and alert.verdict in CONFIRMED:
         fields |= {"certain": True, "confidence": CONFIRMED_CONFIDENCE}
+    if alert is not None:
+        fields["suspects"] = measured_first(alert.suspects, proposal.suspects)
     fields["cost"] = cost(proposal.ratio, proposal.importance, fields["confidence"], worse=proposal.worse)
     if alert is None:
         alert = Alert.objects.create(
@@ -90,6 +92,13 @@ def open_or_join(proposal: Proposal) -> tuple[Alert, bool]:
         note(alert, "joined", proposal.sentence)
         alert_updated.send(sender=Alert, alert=alert, what=proposal.sentence)
     return alert, False
+
+
+def measured_first(known: list[dict[str, Any]], said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Suspects as they are said, after the one that a bisect found (it is marked `found`)."""
+    found = [each for each in known if each.get("found")]
+    named = {each["component"] for each in found}
+    return [*found, *(each for each in said if each.get("component") not in named)]
 
 
 def note(alert: Alert, action: str, sentence: str) -> Entry:

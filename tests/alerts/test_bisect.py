@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from benchapp.alerts import bisecting, confirm
 from benchapp.alerts.confirm_plan import PRIORITY
 from benchapp.alerts.models import Alert, Bisect, Entry
+from benchapp.alerts.opening import Proposal, open_or_join
 from benchapp.catalog.models import Release
 from benchapp.fleet import builds
 from benchapp.people.models import AuditEntry, Role, User
@@ -106,6 +107,11 @@ def test_the_result_stands_in_the_alert_before_all_suspects(box):
     assert (first["component"], first["before"], first["after"]) == ("flashinfer", "0.6.6", "0.6.7")
     assert first["why"].startswith("bisect: First flashinfer 0.6.7: SLOW")
     assert second == {"component": "cutlass"}
+    again = Proposal(
+        key=found.key, kind=Alert.Kind.STACK, title="A move", sentence="It goes on.",
+        suspects=[{"component": "torch"}, {"component": "flashinfer"}],
+    )  # fmt: skip
+    assert open_or_join(again)[0].suspects == [first, {"component": "torch"}]
     said = list(Entry.objects.filter(alert=found, action="bisect").values_list("sentence", flat=True))
     assert said[0] == "Bisect of flashinfer over 9 versions, 0.6.3 to 0.6.10."
     assert said[-1].startswith("First flashinfer 0.6.7")

@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 from django.utils import timezone
 
+from benchapp.alerts.confirm_tasks import confirm_alerts
 from benchapp.alerts.models import Alert, Entry
 from benchapp.alerts.snoozing import wake_snoozed
 from tests.alerts.moved_alerts import moved
@@ -33,7 +34,11 @@ def wakes(alert: Alert) -> list[str]:
 def test_it_sleeps_until_its_time_and_wakes_once():
     alert = asleep(snoozed_until=timezone.now() + dt.timedelta(hours=1))
     assert wakes(alert) == []
-    Alert.objects.update(snoozed_until="2026-11-01T00:00:00Z")
+    Alert.objects.update(snoozed_until="2026-11-01T00:00:00Z", confirm="")
+    confirm_alerts()
+    assert Alert.objects.get(pk=alert.pk).confirm == "cannot", (
+        "the same chore looks for what can be confirmed"
+    )
     assert wakes(alert) == ["Awake again: it was snoozed until 2026-11-01 00:00 UTC."]
     assert wake_snoozed() == 0
 
