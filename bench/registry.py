@@ -19,6 +19,7 @@ BENCHMARKS = {
 ON_REQUEST = {
     "tiles": "CPU seconds of tile surveys: cold, ten versions, again, the explorer",
     "timers": "our GPU timers, FlashInfer's and Triton's against kernel time; needs a GPU",
+    "detectors": "our step detector against Otava's, ruptures' and asv's, then night by night",
     "soak": "1,000 runs while workers and servers are killed: nothing lost, nothing done twice",
 }
 

@@ -26,7 +26,7 @@ WINDOW = 400
 #: Of so many points at most each may be a level of its own, such as of one run a version: all suspects.
 FEW = 10
 #: Newest points that are looked at by themselves.
-_NEWEST = 2
+_NEWEST = 3
 #: Cost of a segment in the first fit, in variances of one point and logarithms of the length.
 _PENALTY = 2.0
 
