@@ -61,8 +61,8 @@ def sparkline(points: Sequence[Point], change: Change) -> Sparkline | None:
     return Sparkline(
         points=" ".join(f"{x(index)},{y(log)}" for index, log in enumerate(logs)),
         at=middle,
-        before=(x(0), middle, y(old)),
-        after=(middle, x(len(values) - 1), y(new)),
+        before=(x(max(0, split - change.n_before)), middle, y(old)),
+        after=(middle, x(min(len(values), split + change.n_after) - 1), y(new)),
     )
 
 
@@ -81,8 +81,11 @@ class Row:
         return f"{self.version} · {self.point.at:%d %b}"
 
 
-#: What the axis of a metric is in, and how many of it a stored unit is.
-UNITS = {"time": ("µs", 1e6), "host_time": ("µs", 1e6), "cpu_time": ("s", 1.0), "size": ("MiB", 2.0**-20)}
+def _unit(metric: str, most: float) -> tuple[str, float]:
+    """What an axis up to `most` stored units is in, and how many of it one of them is."""
+    if metric == "size":
+        return ("MiB", 2.0**-20) if most >= 2**20 else ("KiB", 2.0**-10)
+    return ("s", 1.0) if most >= 1 else ("ms", 1e3) if most >= 2e-3 else ("µs", 1e6)
 
 
 def chart(rows: Sequence[Row], change: Change) -> dict[str, Any] | None:
@@ -90,12 +93,13 @@ def chart(rows: Sequence[Row], change: Change) -> dict[str, Any] | None:
     if len(rows) < 2:
         return None
     metric = change.series.metric
-    unit, factor = UNITS.get(metric, ("", 1.0))
     labels = [row.label for row in rows]
     ends = (change.before, change.after, *(row.point.median for row in rows))
-    drawable = [value * factor for value in ends if math.isfinite(value) and value > 0]
+    drawable = [value for value in ends if math.isfinite(value) and value > 0]
     if not drawable:
         return None
+    unit, factor = _unit(metric, max(drawable))
+    drawable = [value * factor for value in drawable]
     y: dict[str, Any] = {"title": metric_name(metric), "unit": unit, "type": "linear"}
     y |= {"min": round_down(min(drawable) * 0.97), "max": round_up(max(drawable) * 1.03)}
     if max(drawable) > 12 * min(drawable):
@@ -111,35 +115,26 @@ def chart(rows: Sequence[Row], change: Change) -> dict[str, Any] | None:
         }
         for row in rows
     ]
+    old = range(max(0, split - change.n_before), split)
+    new = range(split, min(len(rows), split + change.n_after))
+    tone = "regressed" if change.worse else "improved"
+    told_old, told_new = (level(value, metric) for value in (change.before, change.after))
+    inside = 0 < split < len(rows)
     return {
         "type": "line",
         "x": {"title": "In the order in which detection reads them", "type": "category", "labels": labels},
         "y": y,
         "series": [
             {"label": "measured", "role": "line-1", "points": measured, "line": False},
-            _level("level before", "ink-2", labels, change.before, metric, factor, range(split)),
-            _level(
-                "level after",
-                "regressed" if change.worse else "improved",
-                labels,
-                change.after,
-                metric,
-                factor,
-                range(split, len(rows)),
-            ),
+            _level(f"level before: {told_old}", "ink-2", labels, change.before * factor, old),
+            _level(f"level after: {told_new}", tone, labels, change.after * factor, new),
         ],
-        "lines": [{"axis": "x", "value": split - 0.5, "label": "change", "role": "ink-2"}]
-        if 0 < split < len(rows)
-        else [],
+        "lines": [{"axis": "x", "value": split - 0.5, "label": "change", "role": "ink-2"}] if inside else [],
     }
 
 
-def _level(
-    name: str, role: str, labels: Sequence[str], value: float, metric: str, factor: float, where: range
-) -> dict[str, Any]:
-    """A level over its own side; a side of one point draws it as a mark."""
-    points = [
-        {"x": label, "y": value * factor if index in where else None} for index, label in enumerate(labels)
-    ]
-    told = f"{name}: {level(value, metric)}"
-    return {"label": told, "role": role, "points": points, "dash": True, "markers": len(where) < 2}
+def _level(name: str, role: str, labels: Sequence[str], value: float, where: range) -> dict[str, Any]:
+    """A level over the points that it rests on; one point draws it as a mark."""
+    drawn = value if math.isfinite(value) else None
+    points = [{"x": label, "y": drawn if index in where else None} for index, label in enumerate(labels)]
+    return {"label": name, "role": role, "points": points, "dash": True, "markers": len(where) < 2}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+from django.utils.dateparse import parse_datetime
 
 from benchapp.alerts import words
 from benchapp.web.templatetags.units import NONE, byte_size, count, duration, si_time
@@ -14,6 +17,8 @@ from benchapp.web.templatetags.units import NONE, byte_size, count, duration, si
 ROWS, COLUMNS, LONGEST = 50, 8, 300
 #: What a kind keeps for itself.
 OWN = "kept"
+#: What a kind keeps for itself.
+KEPT = "kept"
 #: Names that come first, in this order: the database keeps none.
 FIRST = (
     "moved", "of", "case", "tile", "backend", "on", "target", "host", "version", "before", "after", "ratio",
@@ -34,8 +39,9 @@ class Block:
     more: int = 0
 
 
-def blocks(evidence: Mapping[str, Any]) -> list[Block]:
-    """The scalars as one block without a name, then everything else by its name."""
+def blocks(evidence: Mapping[str, Any], without: Collection[str] = ()) -> list[Block]:
+    """The scalars as one block without a name, then everything else by its name, but for `without`."""
+    evidence = {name: value for name, value in evidence.items() if name not in (KEPT, *without)}
     evidence = {name: value for name, value in evidence.items() if name != OWN}
     plain = {name: value for name, value in evidence.items() if not isinstance(value, Mapping | list | tuple)}
     made = [Block("", facts=_facts(plain))] if plain else []
@@ -92,7 +98,19 @@ def _said(name: str, value: object) -> str:
             :LONGEST
         ]
     text = str(value)
+    moment = _moment(text)
+    if moment is not None:
+        return f"{moment:%Y-%m-%d %H:%M} UTC"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _moment(text: str) -> dt.datetime | None:
+    """The time that an ISO 8601 text with its zone says."""
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        return None
+    return None if moment is None or moment.tzinfo is None else moment.astimezone(dt.UTC)
 
 
 def _number(name: str, value: float) -> str:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from benchapp.alerts import words
 from benchapp.alerts.charts import SIDE, Sparkline, sparkline
 from benchapp.alerts.forms import ME, NOBODY, AlertFilters
-from benchapp.alerts.models import Alert, Change, Watch
+from benchapp.alerts.models import Alert, BisectStep, Change, Watch
 from benchapp.alerts.points import Point, in_order
 from benchapp.catalog.models import Host, Stack, Target
 from benchapp.people.models import User
@@ -230,12 +230,12 @@ STRENGTH = Case(When(ratio__gt=0, ratio__lt=1e300, then=Abs(Ln("ratio"))))
 
 
 def by_strength(changes: QuerySet[Change], *before: str) -> QuerySet[Change]:
-    """Those that go the way of their alert, the strongest first, then the others; those that are found no
-    longer stand last. With their series."""
-    against = Case(When(worse=F("alert__worse"), then=0), default=1)
-    ordered = changes.alias(strength=STRENGTH, gone=Q(gone_at__isnull=False), against=against)
+    """The one that its alert speaks of, then those that go the alert's way, the strongest first, then the
+    others; those that are found no longer stand last. With their series."""
+    way = Case(When(ratio=F("alert__ratio"), then=0), When(worse=F("alert__worse"), then=1), default=2)
+    ordered = changes.alias(strength=STRENGTH, gone=Q(gone_at__isnull=False), way=way)
     return ordered.select_related("series__case", "series__target__host").order_by(
-        *before, "gone", "against", F("strength").desc(nulls_last=True), "id"
+        *before, "gone", "way", F("strength").desc(nulls_last=True), "id"
     )
 
 
@@ -349,12 +349,15 @@ def for_overview() -> list[Alert]:
 
 
 def of_run(run_id: int) -> list[Alert]:
-    """Alerts with a change whose first new value a run measured, the costliest first."""
+    """Alerts with a change whose first new value a run measured, and those that it was asked for to confirm
+    or to bisect; the costliest first."""
     measured = Measurement.objects.filter(run=run_id)
     begun = Change.objects.filter(
         alert__isnull=False, series__in=measured.values("series"), at__in=measured.values("measured_at")
     )
-    return list(Alert.objects.filter(pk__in=begun.values("alert")).order_by("-cost", "-id")[:NAMED])
+    steps = BisectStep.objects.filter(run=run_id).values("bisect__alert")
+    of = Q(pk__in=begun.values("alert")) | Q(confirm_run=run_id) | Q(pk__in=steps)
+    return list(Alert.objects.filter(of).order_by("-cost", "-id")[:NAMED])
 
 
 def of_case(target: str, kind: str, shape: str) -> list[Alert]:

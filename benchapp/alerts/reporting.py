@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 from benchapp.alerts import detail, words
+from benchapp.alerts.confirm_plan import bench_of
 from benchapp.alerts.detail import Drawn
 from benchapp.alerts.models import Alert
 from benchapp.alerts.upstream import CHANGES, Report
@@ -12,6 +14,10 @@ from benchapp.catalog.models import Host, Stack, Target
 from benchapp.runs.models import Measurement
 from benchapp.trends.components import component_order
 from benchapp.trends.points import TIMERS
+from workers.bench.cases.modules import JitModule
+from workers.bench.cases.parse import from_params
+from workers.bench.cases.serving import Serving
+from workers.bench.document import BenchError
 
 
 def report(alert: Alert, drawn: Drawn | None) -> Report:
@@ -29,7 +35,7 @@ def report(alert: Alert, drawn: Drawn | None) -> Report:
         versions=_versions(*_stacks(alert, drawn)),
         gpus=sorted({_product(target) for target in targets}),
         measured=_measured(drawn),
-        commands=[],
+        commands=_commands(alert, drawn),
         hosts=list(Host.objects.values_list("name", flat=True)),
     )
 
@@ -54,6 +60,34 @@ def _stacks(alert: Alert, drawn: Drawn | None) -> tuple[Mapping[str, str], Mappi
 def _versions(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     names = sorted({*before, *after}, key=component_order)
     return {name: (str(before.get(name, "")), str(after.get(name, ""))) for name in names}
+
+
+def _commands(alert: Alert, drawn: Drawn | None) -> list[tuple[str, str]]:
+    """What measures the strongest change anywhere: an A/B of two environments."""
+    if drawn is None:
+        return []
+    series = drawn.change.series
+    try:
+        case = from_params(series.case.kind, series.case.params, "case")
+    except BenchError:
+        return []
+    if isinstance(case, Serving):
+        return []
+    bench = bench_of(case)
+    differs = words.differing(alert)
+    names = (differs[0].before, differs[0].after) if differs else ("before", "after")
+    command = ["python", "-m", "workers.bench", "confirm"]
+    for side, name in zip(("old", "new"), names, strict=True):
+        command += [f"--{side}", f"{side}/bin/python", f"--{side}-name", name or side]
+    command += ["--bench", bench]
+    if isinstance(case, JitModule):
+        command += ["--only", case.module, *(["--arch", case.arch] if case.arch else [])]
+    else:
+        command += ["--device", "cpu" if series.target.kind == Target.Kind.CPU else "cuda"]
+        command += ["--case", str(case), *(["--backend", series.backend] if series.backend else [])]
+    of = f" of {differs[0].component}" if differs else ""
+    told = f"With Tilewatch, `old` and `new` being virtual environments with both versions{of}"
+    return [(told, shlex.join(command))]
 
 
 def _measured(drawn: Drawn | None) -> list[str]:

@@ -126,7 +126,7 @@ def _sentence(report: Report) -> str:
     told = (
         f"The strongest: {code(change.series.case.label, report.hosts)} with "
         f"{code(change.series.backend, report.hosts)} went from {before} to {after} ({strongest.metric}), "
-        f"{strongest.ratio}{within}, over {change.n_before} measurements before and {change.n_after} after."
+        f"{strongest.ratio}{within}, over {change.n_before} + {change.n_after} runs."
     )
     if report.alert.verdict:
         chip = words.chip(report.alert)

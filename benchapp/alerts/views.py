@@ -32,6 +32,8 @@ from benchapp.people.models import Role
 from benchapp.people.permissions import acting, may, needs
 
 State = Alert.State
+#: Evidence that the table of changes has in full.
+STRONGEST = ("strongest",)
 #: Kinds of which a bisect can find the version.
 BISECTED = (Alert.Kind.STACK, Alert.Kind.BUILD)
 
@@ -154,7 +156,7 @@ def _detail(
         "compared": compared,
         "comparisons": comparisons,
         "bisects": details.bisects(alert),
-        "evidence": evidence.blocks(alert.evidence),
+        "evidence": evidence.blocks(alert.evidence, STRONGEST if moved else ()),
         "history": details.history(alert),
         "report": upstream.markdown(reporting.report(alert, drawn)),
         "shown": [(row, words.level(row.point.median, drawn.change.series.metric)) for row in drawn.rows]
@@ -232,8 +234,8 @@ def upstream_markdown(request: HttpRequest, alert_id: int) -> HttpResponse:
 @require_safe
 @never_cache
 def of_run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """A fragment for a run's page: the alerts with a change whose first new value this run measured."""
-    return render(request, "alerts/of.html", {"rows": queries.of_run(run_id), "what": "this run"})
+    """A fragment for a run's page: the alerts that it began, or was asked for to decide."""
+    return render(request, "alerts/of.html", {"rows": queries.of_run(run_id)})
 
 
 @require_safe
@@ -243,4 +245,4 @@ def of_case(request: HttpRequest) -> HttpResponse:
     rows = queries.of_case(
         request.GET.get("target", ""), request.GET.get("kind", ""), request.GET.get("shape", "")
     )
-    return render(request, "alerts/of.html", {"rows": rows, "what": "what is drawn here"})
+    return render(request, "alerts/of.html", {"rows": rows})

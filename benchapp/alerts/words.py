@@ -36,7 +36,7 @@ def level(value: float | None, metric: str) -> str:
 
 def ratio(value: float | None) -> str:
     """After / before: 1.084×, 23.4×, 1.2e+07×."""
-    if value is None or not math.isfinite(value):
+    if value is None or not math.isfinite(value) or value < 0:
         return NONE
     if value >= 1e4 or 0 < value < 1e-3:
         return f"{value:.1e}×"

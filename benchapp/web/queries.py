@@ -11,7 +11,8 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from benchapp.alerts.models import Event
+from benchapp.alerts.models import Alert, Event
+from benchapp.alerts.queries import Standing, for_overview, standing
 from benchapp.catalog import places
 from benchapp.catalog.models import Target
 from benchapp.catalog.versions import is_candidate, version_order
@@ -68,7 +69,8 @@ class Look:
 
 
 def needs_a_look() -> list[Look]:
-    """Failed runs that no equal run has made good since, refused documents and warnings; newest first."""
+    """Failed runs that no equal run has made good since, refused documents and warnings that opened no alert;
+    newest first."""
     since = timezone.now() - LOOK_BACK
     redone = Run.objects.filter(
         kind=OuterRef("kind"), queue=OuterRef("queue"), recipe=OuterRef("recipe"), params=OuterRef("params"),
@@ -83,6 +85,7 @@ def needs_a_look() -> list[Look]:
     events = Event.objects.filter(
         at__gte=since, severity__in=[Event.Severity.WARNING, Event.Severity.ERROR]
     ).exclude(kind__in=TOLD_ELSEWHERE)
+    events = events.exclude(Exists(Alert.objects.filter(event=OuterRef("pk"))))
     for kind, back in TAKEN_BACK.items():
         later = Event.objects.filter(kind=back, subject=OuterRef("subject"), pk__gt=OuterRef("pk"))
         events = events.exclude(Exists(later), kind=kind)
@@ -106,6 +109,19 @@ def needs_a_look() -> list[Look]:
         for event in events[:LOOKS_SHOWN]
     ]
     return sorted(looks, key=lambda look: look.at, reverse=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpenAlerts:
+    """The costliest alerts that are told, and how many are open, told or not."""
+
+    costliest: list[Alert]
+    standing: Standing
+
+
+def open_alerts() -> OpenAlerts:
+    counted = standing()
+    return OpenAlerts(for_overview() if counted.told else [], counted)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -33,10 +33,13 @@ def _motion(motion: queries.Motion) -> dict[str, Any]:
 
 def _findings(motion: queries.Motion) -> dict[str, Any]:
     looks = queries.needs_a_look()
+    alerts = queries.open_alerts()
     results = queries.newest_results()
     here = [document for document in results if document.origin != Document.Origin.RECORDED]
     return {
         "looks": looks,
+        "open_alerts": alerts,
+        "to_look_at": len(looks) + alerts.standing.told,
         "results": [
             (document, queries.title_of(document), queries.taken_at(document)) for document in results
         ],

@@ -10,12 +10,13 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from benchapp.alerts.models import Event
+from benchapp.alerts.models import Alert, Event
 from benchapp.ingest.actions import ingest
 from benchapp.runs import actions, work
 from benchapp.runs.models import Document, Job, Run, State
 from benchapp.runs.requests import request_cpu_gemm
 from benchapp.web import queries
+from tests.alerts.pages import made
 from tests.fleet.reporting import report, take, uuid_of
 from tests.ingest.documents import body, gemm, measurement
 from tests.moe import loads
@@ -258,3 +259,25 @@ def test_a_model_that_nobody_knows_takes_no_overview_away(client):
     odd = dataclasses.replace(loads.decode(64, 0.02), params={"m": 1})
     loads.store("moe", odd, loads.decode(64, 0.02), target=loads.GANG, stack=loads.VLLM)
     assert "tok/s" in page(client)
+
+
+def test_alerts_that_are_told_need_a_look_and_the_others_stand_apart(client):
+    made.alert(kind=Alert.Kind.COVERAGE, title="Cases <b> lost", sentence="120 cases are gone.")
+    html = page(client)
+    assert "1 thing needs a look: Cases &lt;b&gt; lost." in html
+    assert "▲ alert" in html and "120 cases are gone." in html and "1 open alert</a>" in html
+    made.alert(kind=Alert.Kind.MACHINE, certain=False)
+    made.alert(kind=Alert.Kind.DRIFT, recorded=True)
+    html = page(client)
+    assert "1 thing needs a look" in html and "3 open alerts: 1 told" in html
+    assert "1 uncertain</a>" in html and "1 recorded elsewhere</a>" in html
+
+
+def test_an_event_that_opened_an_alert_is_not_told_twice():
+    event = Event.objects.create(
+        kind="schedule_without_data", severity="warning", subject="s", sentence="x", dedupe_key="1"
+    )
+    assert len(queries.needs_a_look()) == 1
+    made.alert(kind=Alert.Kind.SCHEDULE, event=event)
+    assert queries.needs_a_look() == []
+    assert queries.open_alerts().standing.told == 1

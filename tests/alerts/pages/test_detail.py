@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 
@@ -76,7 +77,7 @@ def test_queries_do_not_grow_with_changes(operator, alert):
     with at_most(36):
         operator.get(of(alert))
     for n in range(60):
-        change = made.change(series, at=made.AT - timezone.timedelta(days=n + 1), ratio=1.1 + n / 1000)
+        change = made.change(series, at=made.AT - dt.timedelta(days=n + 1), ratio=1.1 + n / 1000)
         alert.changes.add(change)
     with at_most(36):
         page = operator.get(of(alert))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -163,7 +164,7 @@ def test_bulk_assigns_and_opens_again(operator, ann):
     assert set(Alert.objects.values_list("state", flat=True)) == {"new"}
 
 
-UNREADABLE = [
+UNREADABLE: list[tuple[dict[str, Any], str]] = [
     ({"act": "fixed"}, "A reason is needed"),
     ({"act": "explode"}, "explode is not one of the available choices"),
     ({"act": "assign", "assignee": "stranger"}, "nobody active here of that name"),
