@@ -70,8 +70,11 @@ def words(tried: Tried) -> str:
     if main.in_cycles:
         said += ", in cycles since the clock moved"
         said += f" (in time ×{times:.3f})" if (times := main.facts.get("time_ratio")) else ""
+    if main.verdict == Verdict.AMBG and (why := main.facts.get("why")):
+        said += f" ({why})"
     if tried.host is not None:
-        said += f"; host time: {tried.host.verdict}{factor(tried.host)}"
+        host = "uncertain" if tried.host.verdict == Verdict.AMBG else tried.host.verdict
+        said += f"; host time: {host}{factor(tried.host)}"
     return f"{said}."
 
 

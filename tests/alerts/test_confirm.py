@@ -154,23 +154,6 @@ def test_same_only_speaks_where_a_person_has_taken_it(box, taken):
     assert told == [found.confirm_sentence]
 
 
-@pytest.mark.parametrize(
-    ("said", "verdict"),
-    [
-        ({64: ("SLOW", 1.05), 32: ("SLOW", 1.04), 16: ("SAME", 1.0)}, "SLOW"),
-        ({64: ("SAME", 1.00), 32: ("SLOW", 1.04), 16: ("SLOW", 1.04)}, "AMBG"),
-        ({64: ("SLOW", 1.05), 32: ("FAST", 0.95), 16: ("SLOW", 1.04)}, "AMBG"),
-        ({64: ("AMBG", 1.02), 32: ("SLOW", 1.04), 16: ("SLOW", 1.04)}, "AMBG"),
-        ({64: ("FAST", 0.95), 32: ("SAME", 1.00), 16: ("SAME", 1.00)}, "AMBG"),
-        ({32: ("SLOW", 1.04), 16: ("SLOW", 1.04)}, "SLOW"),
-    ],
-)
-def test_the_strongest_case_decides_unless_another_says_otherwise(box, said, verdict):
-    alert = moved({m: MANY[m] for m in (64, 32, 16)})
-    answer(ask(alert), said)
-    assert fresh(alert).verdict == verdict
-
-
 def test_gpu_time_decides_and_host_time_is_told_beside_it(box):
     alert = moved()
     answer(ask(alert), {16: ("SAME", 1.001)}, host={16: ("SLOW", 1.30)})
