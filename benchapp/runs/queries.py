@@ -248,7 +248,7 @@ def results_of(document: Document | None) -> Results:
 
 
 def compared(document: Document | None) -> list[tuple[Any, list[tuple[str, str, str]]]]:
-    """The first comparisons of an A/B, which the room of alerts keeps, in the order of its document; each with
+    """The first comparisons of an A/B, which the room of alerts keeps, in its order; each with
     the (component, before, after) in which its stacks differ."""
     if document is None:
         return []
