@@ -17,6 +17,8 @@ from benchapp.alerts.suspects import Differs
 #: Changes that the evidence lists; the page has all of them.
 LISTED = 10
 _TITLE = 200
+#: Versions that a title names if they leave room for so much of a case's name; the sentence names all.
+_NAMED, _LABEL = 2, 30
 #: In powers of 1,000: within some 4 % of one.
 _LIKE_A_UNIT = 0.006
 _BUILDS = {"cpu_time": "build CPU times", "size": "sizes"}
@@ -25,20 +27,29 @@ _BUILDS = {"cpu_time": "build CPU times", "size": "sizes"}
 def title(group: Group, of: int, differs: Sequence[Differs]) -> str:
     """ "12 of 40 GPU times slower with flashinfer 0.6.3 → 0.6.9 on H200: worst rope … ×1.42 [1.40, 1.44]", at
     most 200 characters; `differs` has the likeliest component first."""
+    strongest = _main(group)[0]
+    figures = f"{factor(strongest.ratio)} [{strongest.low:.3g}, {strongest.high:.3g}]"
+    for named in (_NAMED, 1):
+        head = f"{_head(group, of, differs, named)}: {'worst' if group.worse else 'best'} "
+        room = _TITLE - len(head) - len(figures) - 1
+        if room >= _LABEL:
+            break
+    label = (
+        strongest.label
+        if len(strongest.label) <= room
+        else f"{strongest.label[: max(room, 2) - 1].rstrip()}…"
+    )
+    return f"{head}{label} {figures}"
+
+
+def _head(group: Group, of: int, differs: Sequence[Differs], named: int) -> str:
     main = _main(group)
-    strongest = main[0]
     head = f"{_count(group, main, of)} {_way(group)}"
     if group.kind == Alert.Kind.MACHINE:
-        head += f" on {_place(group)} without a version change"
-        if group.with_upgrade:
-            head = f"{head.removesuffix(' without a version change')} as the versions changed"
-    else:
-        more = f" and {len(differs) - 1} more" if len(differs) > 1 else ""
-        head += f" with {differs[0]}{more} on {_model(strongest)}"
-    figures = f"{factor(strongest.ratio)} [{strongest.low:.3g}, {strongest.high:.3g}]"
-    room = _TITLE - len(head) - len(figures) - 10
-    label = strongest.label if len(strongest.label) <= room else f"{strongest.label[: room - 1].rstrip()}…"
-    return f"{head}: {'worst' if group.worse else 'best'} {label} {figures}"
+        when = "as the versions changed" if group.with_upgrade else "without a version change"
+        return f"{head} on {_place(group)} {when}"
+    more = f" and {len(differs) - named} more" if len(differs) > named else ""
+    return f"{head} with {', '.join(map(str, differs[:named]))}{more} on {_model(main[0])}"
 
 
 def sentence(group: Group, of: int, differs: Sequence[Differs], reference: str) -> str:

@@ -159,12 +159,24 @@ def test_a_title_fits_and_says_what_where_and_how_much(count):
         * 2
     )
     (group,) = sort_out([upgraded(n, label=label, weight=1 + n) for n in range(count)])
-    title = telling.title(group, 4000, [FLASHINFER, CUTLASS])
+    title = telling.title(group, 4000, [FLASHINFER, CUTLASS, DRIVER])
     assert len(title) <= 200
     assert title.startswith(
-        f"{count:,} of 4,000 GPU times slower with flashinfer 0.6.3 → 0.6.9 and 1 more on H200: worst"
+        f"{count:,} of 4,000 GPU times slower with flashinfer 0.6.3 → 0.6.9, cutlass 4.2.1 → 4.4.2 and 1 more "
+        "on H200: worst decode"
     )
     assert title.endswith("… ×1.2 [1.19, 1.21]")
+
+
+def test_a_title_of_long_versions_names_fewer_and_keeps_its_figures():
+    long = [
+        Differs(f"{name}-of-a-very-long-name-indeed", "1.2.3.dev20260901+cu130", "1.2.4.dev20260930+cu130")
+        for name in "ab"
+    ]
+    (group,) = sort_out([upgraded(1)])
+    title = telling.title(group, 4, long)
+    assert len(title) <= 200
+    assert "and 1 more on H200: worst gemm" in title and title.endswith("×1.2 [1.19, 1.21]")
 
 
 def test_a_sentence_stays_while_only_figures_move():
