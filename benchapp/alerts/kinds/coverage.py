@@ -191,7 +191,7 @@ def _build(about: About, series: Collection[int]) -> Proposal:
             groups=[
                 {
                     "backend": b,
-                    "outcome": o,
+                    "outcome": words.outcome_words(o),
                     "said": s,
                     "cases": len(labels),
                     "examples": sorted(labels)[:_EXAMPLES],

@@ -169,7 +169,7 @@ def _tell(target_id: int, findings: list[_Finding]) -> None:
         recorded=all(each.points.recorded for each in findings),
         host=target.host,
         target=target,
-        evidence={"reference_cases": seen, "told": [each.sentence for each in findings[: words.SHOWN]]},
+        evidence={"kept": {"cases": seen}, "told": [each.sentence for each in findings[: words.SHOWN]]},
     )
     if _is_news(key, seen):
         open_or_join(proposal)
@@ -181,4 +181,4 @@ def _is_news(key: str, seen: list[str]) -> bool:
     last = Alert.objects.filter(key=key).order_by("-pk").first()
     if last is None or last.state == Alert.State.FIXED:
         return True
-    return not set(seen) <= set(last.evidence["reference_cases"])
+    return not set(seen) <= set(last.evidence["kept"]["cases"])

@@ -33,7 +33,7 @@ def test_cases_that_an_upgrade_lost_are_one_alert_that_says_which_and_why():
     assert (alert.host.name, alert.target.uuid) == ("box", "GPU-1")
     assert alert.stack_before.components["flashinfer"] == "0.6.9"
     (group,) = alert.evidence["groups"]
-    assert (group["cases"], group["outcome"], group["backend"]) == (2, "build_failed", CUTLASS)
+    assert (group["cases"], group["outcome"], group["backend"]) == (2, "build failed", CUTLASS)
 
 
 def test_the_same_loss_the_next_night_and_with_the_next_version_is_no_news():

@@ -6,14 +6,16 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchapp.alerts.kinds import drift_stats
 
+FEW = settings(max_examples=40, deadline=None)
 levels = st.dictionaries(st.integers(0, 30).map(str), st.floats(1e-6, 1.0), max_size=10)
 
 
+@FEW
 @given(levels, st.floats(1e-3, 1e3))
 def test_siblings_are_judged_alike_in_any_unit_and_the_fastest_is_never_slow(of, unit):
     found = drift_stats.slower_than_siblings(of)
@@ -25,6 +27,7 @@ def test_siblings_are_judged_alike_in_any_unit_and_the_fastest_is_never_slow(of,
         assert not found
 
 
+@FEW
 @given(st.integers(3, 12), st.floats(1.08, 3.0), st.floats(1e-6, 1.0))
 def test_one_slow_gpu_among_equal_ones_is_found_alone(many, slower, level):
     gpus = {str(i): level for i in range(many)} | {"slow": level * slower}
@@ -34,6 +37,7 @@ def test_one_slow_gpu_among_equal_ones_is_found_alone(many, slower, level):
 values = st.lists(st.floats(1e-6, 1e-1), min_size=14, max_size=40)
 
 
+@FEW
 @given(values, st.floats(1e-3, 1e3))
 def test_a_trend_has_no_unit_and_lies_in_its_interval(of, unit):
     days = list(range(len(of)))
@@ -43,6 +47,7 @@ def test_a_trend_has_no_unit_and_lies_in_its_interval(of, unit):
     assert scaled.ratio == pytest.approx(found.ratio) and scaled.low == pytest.approx(found.low)
 
 
+@FEW
 @given(st.floats(0.001, 0.02), st.integers(14, 60))
 def test_steady_growth_is_found_with_its_size_and_shrinking_never(growth, many):
     grown = [(1 + growth) ** day for day in range(many)]

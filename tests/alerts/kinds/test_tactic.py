@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchapp.alerts.kinds import regret
@@ -13,6 +13,7 @@ from benchapp.runs.models import Document as Row
 from tests.alerts.kinds.stored import CUDNN, CUTLASS, alerts, store, the, timed, told
 
 pytestmark = pytest.mark.django_db
+FEW = settings(max_examples=40, deadline=None)
 
 
 def at(seconds, kernel):
@@ -89,6 +90,7 @@ times = st.dictionaries(
 )
 
 
+@FEW
 @given(times, st.floats(0.1, 10))
 def test_regret_is_a_share_of_the_best_whatever_the_unit(of, factor):
     scaled = {name: Time(t.median * factor, t.q1 * factor, t.q3 * factor, t.kernel) for name, t in of.items()}
@@ -102,6 +104,7 @@ def test_regret_is_a_share_of_the_best_whatever_the_unit(of, factor):
             assert again is not None and again.share == pytest.approx(found.share)
 
 
+@FEW
 @given(times)
 def test_the_fastest_has_no_regret_and_neither_has_what_did_not_change(of):
     fastest = min(of, key=lambda name: of[name].median)
