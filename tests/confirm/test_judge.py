@@ -2,18 +2,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.bench.confirm.judge import BUILD_LOOKS, LOOKS, judge, quantile
+from tests.confirm.rates import spiking, steady, two_modes, words
+from workers.bench.confirm.judge import BUILD_LOOKS, judge, quantile
 
 values = st.floats(1e-9, 1e9)
 sides = st.lists(st.tuples(values, values), min_size=5, max_size=27)
-Draw = Callable[[], float]
 
 
 @pytest.mark.parametrize(
@@ -87,48 +85,18 @@ def test_a_difference_below_a_step_of_the_clock_is_none():
     assert judge(old, new, resolution=step).word != "SLOW"
 
 
-def decided(old: Draw, new: Draw) -> str:
-    taken: tuple[list[float], list[float]] = [], []
-    word = "AMBG"
-    for look in LOOKS:
-        while len(taken[0]) < look:
-            taken[0].append(old())
-            taken[1].append(new())
-        word = judge(*taken).word
-        if word != "AMBG":
-            return word
-    return word
-
-
-def words(draw: Callable[[random.Random], float], slower: float, rounds: int, seed: int) -> Counter[str]:
-    source = random.Random(seed)
-    return Counter(decided(lambda: draw(source), lambda: slower * draw(source)) for _ in range(rounds))
-
-
-def steady(source: random.Random) -> float:
-    return 1 + source.gauss(0, 0.005)
-
-
-def two_modes(source: random.Random) -> float:
-    return (1.12 if source.random() < 0.3 else 1.0) * (1 + source.gauss(0, 0.003))
-
-
-def spiking(source: random.Random) -> float:
-    return (1.15 if source.random() < 0.05 else 1.0) * (1 + source.gauss(0, 0.005))
-
-
-@pytest.mark.parametrize("draw", [steady, two_modes, spiking])
+@pytest.mark.parametrize("draw", [steady(0.005), two_modes, spiking])
 def test_a_side_against_itself_is_hardly_ever_slower_or_faster(draw):
-    said = words(draw, 1.0, 500, seed=7)
-    assert said["SLOW"] + said["FAST"] <= 500 * 0.02, said
+    said = words(draw, 1.0, 300, random.Random(7))
+    assert said["SLOW"] + said["FAST"] <= 300 * 0.02, said
 
 
 def test_steady_processes_tell_three_percent():
-    assert words(steady, 1.03, 200, seed=8)["SLOW"] >= 198
-    assert words(steady, 1 / 1.03, 200, seed=9)["FAST"] >= 198
-    assert words(steady, 1.0, 200, seed=10)["SAME"] >= 198
+    assert words(steady(0.005), 1.03, 100, random.Random(8))["SLOW"] >= 99
+    assert words(steady(0.005), 1 / 1.03, 100, random.Random(9))["FAST"] >= 99
+    assert words(steady(0.005), 1.0, 100, random.Random(10))["SAME"] >= 99
 
 
 def test_two_modes_tell_what_is_larger_than_they_are_apart():
-    said = words(two_modes, 1.2, 200, seed=11)
-    assert said["SLOW"] >= 198 and not said["FAST"]
+    said = words(two_modes, 1.2, 100, random.Random(11))
+    assert said["SLOW"] >= 99 and not said["FAST"]
