@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from benchapp.alerts import detail, words
 from benchapp.alerts.confirm_plan import bench_of
 from benchapp.alerts.detail import Drawn
+from benchapp.alerts.evidence import blocks
 from benchapp.alerts.models import Alert
 from benchapp.alerts.upstream import CHANGES, Report
 from benchapp.catalog.models import Host, Stack, Target
@@ -18,6 +19,12 @@ from workers.bench.cases.modules import JitModule
 from workers.bench.cases.parse import from_params
 from workers.bench.cases.serving import Serving
 from workers.bench.document import BenchError
+
+#: Kinds whose evidence is about a library, and not about this installation.
+TABLED = (
+    Alert.Kind.CORRECTNESS, Alert.Kind.IMPOSSIBLE, Alert.Kind.SURVIVORS, Alert.Kind.TACTIC,
+    Alert.Kind.COVERAGE,
+)  # fmt: skip
 
 
 def report(alert: Alert, drawn: Drawn | None) -> Report:
@@ -37,6 +44,7 @@ def report(alert: Alert, drawn: Drawn | None) -> Report:
         measured=_measured(drawn),
         commands=_commands(alert, drawn),
         hosts=list(Host.objects.values_list("name", flat=True)),
+        evidence=blocks(alert.evidence) if alert.kind in TABLED else [],
     )
 
 

@@ -1,8 +1,8 @@
 """A report for the maintainers of what moved, as Markdown. Pure.
 
-Only what everybody may read: GPU models, versions, cases and figures. No host, UUID, person or address of
-this installation, and none of the free text that people and kinds wrote. What a document named stands in code
-spans, which no Markdown, HTML, mention or link gets out of.
+Only what everybody may read: GPU models, versions, cases, figures and what libraries said. No host, UUID,
+person, path or address of this installation, and no sentence that a person or an alert wrote. What a document
+named stands in code spans, which no Markdown, HTML, mention or link gets out of.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from collections.abc import Collection, Sequence
 
 from benchapp.alerts import words
 from benchapp.alerts.detail import Compared, Moved
+from benchapp.alerts.evidence import Block
 from benchapp.alerts.models import Alert, Bisect
 from benchapp.alerts.suspects import Differs
 from benchapp.web.templatetags.units import NONE
 
+#: Columns that say where in this installation something was.
+PLACES = frozenset({"host", "hosts", "place", "gpu", "gpus", "target", "on", "run", "runs", "uuid", "queue"})
 #: Rows of each table; the rest is counted.
 CHANGES, COMPARISONS = 20, 20
 #: What looks like a place of this installation, wherever it stands.
@@ -44,6 +47,7 @@ class Report:
     measured: Sequence[str]
     commands: Sequence[tuple[str, str]]
     hosts: Collection[str]
+    evidence: Sequence[Block] = ()
 
 
 def markdown(report: Report) -> str:
@@ -60,6 +64,7 @@ def markdown(report: Report) -> str:
         *_versions(report),
     ]
     lines += _changes(report)
+    lines += _evidence(report)
     lines += _comparisons(report)
     lines += _bisects(report)
     if report.commands:
@@ -119,7 +124,7 @@ def _moved(report: Report) -> str:
 
 def _sentence(report: Report) -> str:
     if not report.changes:
-        return "What was seen is not the speed of a case, so there are no figures below."
+        return "This is not about the speed of a case."
     strongest = report.changes[0]
     change, (before, after) = strongest.change, strongest.levels
     within = f" (95 % interval {strongest.interval})" if strongest.interval else ""
@@ -167,6 +172,26 @@ def _changes(report: Report) -> list[str]:
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
+
+
+def _evidence(report: Report) -> list[str]:
+    """Tables and lists of what the alert rests on; its facts speak of this installation."""
+    lines: list[str] = []
+    for block in report.evidence:
+        kept = [index for index, column in enumerate(block.columns) if column not in PLACES]
+        if block.rows and kept:
+            lines += [f"### {block.name.capitalize()}", ""]
+            lines += [f"| {' | '.join(block.columns[index] for index in kept)} |", f"|{'---|' * len(kept)}"]
+            for row in block.rows[:CHANGES]:
+                lines.append(f"| {' | '.join(code(row[index], report.hosts) for index in kept)} |")
+        elif block.items:
+            lines += [f"### {block.name.capitalize()}", ""]
+            lines += [f"- {code(item, report.hosts)}" for item in block.items[:CHANGES]]
+        else:
+            continue
+        more = block.more + max(0, len(block.rows or block.items) - CHANGES)
+        lines += ["", *([f"And {more:,} more.", ""] if more else [])]
+    return lines
 
 
 def _comparisons(report: Report) -> list[str]:

@@ -163,6 +163,7 @@ def _detail(
         if drawn
         else [],
         "may_act": may(request, Role.OPERATOR),
+        "confirmable": alert.kind in confirm.KINDS or bool(compared),
         "may_confirm": alert.closed_at is None and alert.kind in confirm.KINDS,
         "may_bisect": alert.closed_at is None and alert.kind in BISECTED,
         "forms": _forms(alert, drawn) | (bound or {}),

@@ -86,4 +86,17 @@ def test_markdown_and_html_of_a_label_stay_text():
 
 def test_an_alert_without_figures_has_a_report_too(client):
     text = report(client, made.alert(kind=Alert.Kind.COVERAGE))
-    assert text.startswith("## Coverage lost\n") and "no figures below" in text
+    assert text.startswith("## Coverage lost\n") and "not about the speed" in text
+
+
+def test_what_a_library_got_wrong_is_tabled_without_places(client):
+    made.host("secret-box")
+    cases = [
+        {"case": f"bmm_fp8 {n}", "cosine": 0.412, "host": "secret-box", "said": "at /home/ann/x.py @all"}
+        for n in range(30)
+    ]
+    text = report(client, made.alert(kind=Alert.Kind.CORRECTNESS, evidence={"cases": cases}))
+    assert "| case | cosine | said |" in text and "`bmm_fp8 0`" in text and "And 10 more." in text
+    assert "secret-box" not in text and "ann" not in text
+    text = report(client, made.alert(kind=Alert.Kind.SCHEDULE, evidence={"told": ["secret-box"]}))
+    assert "secret-box" not in text and "Told" not in text
