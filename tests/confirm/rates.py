@@ -56,9 +56,8 @@ def main(rounds: int) -> None:
             shares = ", ".join(
                 f"{word} {100 * counts[word] / rounds:.2f}" for word in ("SAME", "SLOW", "FAST", "AMBG")
             )
-            print(
-                f"{name}, new side x {slower}: {shares}; {sum(pairs for _, pairs in found) / rounds:.1f} pairs"
-            )
+            mean = sum(pairs for _, pairs in found) / rounds
+            print(f"{name}, new side x {slower}: {shares}; {mean:.1f} pairs")
 
 
 if __name__ == "__main__":

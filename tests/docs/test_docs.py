@@ -256,6 +256,7 @@ MODELS: dict[str, type[schema.Strict]] = {
     "## Document": schema.Document,
     "## Target": schema.Target,
     "## Measurement": schema.Measurement,
+    "## Comparison": schema.Comparison,
     "## Finding": schema.Finding,
 }
 
@@ -318,8 +319,8 @@ def test_faults_read_as_shown():
 
 def test_recipes_of_the_docs_are_fields():
     """`Run.kind` and a document's `kind` are one list, but for builds, whose documents are of kind modules.
-    The explorer's are of kind tiles too."""
+    The explorer's are of kind tiles too, a bisect's of kind confirm."""
     kinds = set(get_args(schema.Document.model_fields["kind"].annotation))
-    assert kinds == set(COMMANDS) - {"explore"}
+    assert kinds == set(COMMANDS) - {"explore", "bisect"}
     assert kinds - {"modules"} == set(Run.Kind.values) - {Run.Kind.BUILD}
     assert {field.name for field in dataclasses.fields(doc.Document)} == set(schema.Document.model_fields)
