@@ -8,31 +8,33 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Sequence
 
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
 
 from benchapp.alerts import grouping, importance, suspects, telling
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.closing import resolve
+from benchapp.alerts.cost import cost
+from benchapp.alerts.crossings import crossed
 from benchapp.alerts.grouping import Group, Moved, OpenMachine, Window
-from benchapp.alerts.kinds.reference import BASE, is_reference
-from benchapp.alerts.models import Alert, Change, Event, Watch
+from benchapp.alerts.kinds.reference import is_reference
+from benchapp.alerts.models import Alert, Change, Event
 from benchapp.alerts.opening import Proposal, note, open_or_join
 from benchapp.catalog.locks import lock
-from benchapp.catalog.models import Stack
 
 logger = logging.getLogger(__name__)
 
 #: Alerts that changes make; others may have changes too, and belong to `kinds`.
 OWN = ("stack:", "machine:", "build:")
+#: States in which a person closes what was real.
+CLOSED_BY_PEOPLE = (Alert.State.FIXED, Alert.State.WONT_FIX, Alert.State.MACHINE)
+#: So long after that, more of the same is no news.
+RECENT = dt.timedelta(days=90)
 #: Changes that one gathering takes up; what is left comes with the next.
 MOST = 5000
-#: Series of an alert whose other crossings its suspects are judged by.
-MOST_CROSSED = 500
 
 
 @transaction.atomic
@@ -153,11 +155,15 @@ def _measured_here(series_ids: Collection[int]) -> set[int]:
 
 
 def _machines(moves: Sequence[Moved]) -> list[OpenMachine]:
-    """Open alerts of the machines that something moved on."""
-    if not moves:
-        return []
+    """Alerts of the machines that something moved on: open ones, then those that people closed of late."""
+    places = Q(pk__in=[])
+    for place in {grouping.place_of(move) for move in moves}:
+        places |= Q(key__startswith=f"machine:{place}:")
+    late = Q(state__in=CLOSED_BY_PEOPLE, closed_at__gt=Now() - RECENT)
     found = []
-    for alert in Alert.objects.filter(key__startswith="machine:", closed_at=None).order_by("pk"):
+    for alert in Alert.objects.filter(places, Q(closed_at=None) | late).order_by(
+        F("closed_at").desc(nulls_first=True), "pk"
+    ):
         place = ":".join(alert.key.split(":")[1:3])
         start, end = (dt.datetime.fromisoformat(alert.evidence[name]) for name in ("from", "to"))
         found.append(OpenMachine(alert.key, place, Window(start, end)))
@@ -193,7 +199,7 @@ def _write(group: Group) -> Alert:
     first = Change.objects.select_related(
         "stack_before", "stack_after", "series__target", "series__target__host"
     ).get(pk=strongest.change_id)
-    of, crossings, reference = _crossings(group)
+    of, crossings, reference = crossed(group)
     ranked = (
         []
         if group.kind == Alert.Kind.MACHINE
@@ -203,26 +209,25 @@ def _write(group: Group) -> Alert:
     one_target = len({move.target_id for move in group.moves}) == 1
     machine = group.kind == Alert.Kind.MACHINE and not group.with_upgrade
     certain = [move for move in group.moves if move.certain]
-    alert, _ = open_or_join(
-        Proposal(
-            key=group.key,
-            kind=group.kind,
-            title=telling.title(group, of, differs),
-            sentence=telling.sentence(group, of, differs, reference),
-            worse=group.worse,
-            certain=bool(certain),
-            ratio=strongest.ratio,
-            importance=importance.together(move.weight for move in group.moves),
-            confidence=max(move.confidence for move in certain or group.moves),
-            recorded=all(move.recorded for move in group.moves),
-            host=first.series.target.host if one_target or group.kind == Alert.Kind.MACHINE else None,
-            target=first.series.target if one_target else None,
-            stack_before=None if machine else first.stack_before,
-            stack_after=None if machine else first.stack_after,
-            suspects=ranked,
-            evidence=telling.evidence(group, of, reference),
-        )
+    proposal = Proposal(
+        key=group.key,
+        kind=group.kind,
+        title=telling.title(group, of, differs),
+        sentence=telling.sentence(group, of, differs, reference),
+        worse=group.worse,
+        certain=bool(certain),
+        ratio=strongest.ratio,
+        importance=importance.together(move.weight for move in group.moves),
+        confidence=max(move.confidence for move in certain or group.moves),
+        recorded=all(move.recorded for move in group.moves),
+        host=first.series.target.host if one_target or group.kind == Alert.Kind.MACHINE else None,
+        target=first.series.target if one_target else None,
+        stack_before=None if machine else first.stack_before,
+        stack_after=None if machine else first.stack_after,
+        suspects=ranked,
+        evidence=telling.evidence(group, of, reference),
     )
+    alert = _closed_before(proposal) or open_or_join(proposal)[0]
     if not one_target and alert.target_id is not None:
         alert.target = None
         alert.host = alert.host if group.kind == Alert.Kind.MACHINE else None
@@ -233,68 +238,28 @@ def _write(group: Group) -> Alert:
     return alert
 
 
-def _crossings(group: Group) -> tuple[int, list[suspects.Crossing], str]:
-    """(how many series had the chance to move, what all of them crossed, what reference cases did)."""
-    targets = {move.target_id for move in group.moves}
-    watches = Watch.objects.filter(
-        series__target__in=targets, series__metric__in={m.metric for m in group.moves}
+def _closed_before(proposal: Proposal) -> Alert | None:
+    """The alert of the same thing that a person has closed, where this is no more than that one was: what is
+    found late of a change that was dealt with is no news."""
+    alerts = Alert.objects.filter(key=proposal.key)
+    if alerts.filter(closed_at=None).exists():
+        return None
+    alert = (
+        alerts.filter(state__in=CLOSED_BY_PEOPLE, closed_at__gt=Now() - RECENT).order_by("-closed_at").first()
     )
-    if group.kind == Alert.Kind.MACHINE:
-        moved = sum(move.reference for move in group.moves)
-        told = telling.reference_words(moved, moved, explained=True) if group.with_upgrade else ""
-        return watches.filter(points__gt=1).count(), [], told
-    pairs = {(move.stack_before_id, move.stack_after_id) for move in group.moves}
-    crossed = [
-        watch
-        for watch in watches.filter(stacks__overlap=[after for _, after in pairs]).select_related(
-            "series__case"
-        )
-        if pairs & set(_pairs(watch.stacks))
-    ]
-    references = [w for w in crossed if is_reference(w.series.case, w.series.backend)]
-    moved = len({w.pk for w in references} & {m.series_id for m in group.moves})
-    touched = any(each.component in BASE for each in group.moves[0].differs)
-    told = "" if touched else telling.reference_words(moved, len(references), explained=False)
-    series = [move.series_id for move in group.moves[:MOST_CROSSED]]
-    return len(crossed), _history(series, pairs), told
-
-
-def _pairs(stacks: Sequence[int]) -> list[tuple[int, int]]:
-    return list(pairwise(stacks))
-
-
-def _history(series_ids: Sequence[int], asked: Collection[tuple[int, int]]) -> list[suspects.Crossing]:
-    """Every pair of successive stacks that these series were measured with, and whether they moved there."""
-    moved: Mapping[int, set[tuple[int, int]]] = defaultdict(set)
-    for series_id, *pair in Change.objects.filter(series__in=series_ids, gone_at=None).values_list(
-        "series", "stack_before", "stack_after"
-    ):
-        moved[series_id].add((pair[0], pair[1]))
-    crossed = Counter(
-        (pair, pair in moved[series_id])
-        for series_id, stacks in Watch.objects.filter(pk__in=series_ids).values_list("pk", "stacks")
-        for pair in _pairs(stacks)
-    )
-    ids = {stack_id for (pair, _) in crossed for stack_id in pair}
-    components = dict(Stack.objects.filter(pk__in=ids).values_list("pk", "components"))
-    return [
-        suspects.Crossing(
-            frozenset(each.component for each in suspects.differences(components[old], components[new])),
-            did_move,
-            (old, new) in asked,
-        )
-        for ((old, new), did_move), count in crossed.items()
-        for _ in range(count)
-    ]
+    says = cost(proposal.ratio, proposal.importance, proposal.confidence, worse=proposal.worse)
+    if alert is None or says > alert.cost:
+        return None
+    note(alert, "late", f"Found after it was closed: {proposal.sentence}")
+    return alert
 
 
 def _close_if_empty(alert: Alert) -> None:
     """An alert none of whose changes is found any longer closes itself, unless a person is at it."""
     if alert.changes.filter(gone_at=None).exists():
         return
-    sentence = "No longer found with more data."
-    if alert.changes.exists() is False:
-        sentence = "Reference cases moved as well: another alert has it, of the machine."
+    found = alert.changes.exists()
+    sentence = "No longer found with more data." if found else "All that it held is another alert's now."
     if alert.state == Alert.State.NEW and alert.assignee_id is None:
         resolve(alert.key, sentence, Alert.State.INVALID)
     elif not alert.entries.filter(action="gone").exists():

@@ -113,7 +113,8 @@ def _rows(series_id: int, known_from: dt.datetime | None) -> list[tuple[Any, ...
             FROM (
                 SELECT * FROM runs_measurement
                 WHERE series_id = %(series)s AND measured_at >= %(from)s
-                    AND outcome = ANY(%(outcomes)s) AND NOT flags && %(never)s::varchar[] AND median > 0
+                    AND outcome = ANY(%(outcomes)s) AND NOT flags && %(never)s::varchar[]
+                    AND median > 0 AND median < 'infinity'
                     AND (run_id IS NULL OR run_id NOT IN (SELECT id FROM runs_run WHERE invalid_reason <> ''))
                 ORDER BY measured_at DESC, id DESC
                 LIMIT %(most)s

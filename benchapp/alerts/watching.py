@@ -124,17 +124,17 @@ def look_at_due() -> int:
     looked = Looked()
     settled = Q(looked_at=None) | Q(looked_at__lt=Now() - dt.timedelta(seconds=SETTLE_S))
     waiting = Watch.objects.filter(settled, due_at__isnull=False).order_by("due_at", "pk")
-    began = time.monotonic()
-    while time.monotonic() - began < BUDGET_S:
+    until = time.monotonic() + BUDGET_S
+    while time.monotonic() < until:
         due = list(waiting.values_list("pk", flat=True)[:_BATCH])
         before = looked.series
         for series_id in due:
             _look_safely(series_id, looked, only_due=True)
         if looked.series == before:  # none is due, or others are at all of them
             break
-    gather(looked.alerts)
-    if waiting.exists():
+    else:
         ask_control(LOOK_TASK)
+    gather(looked.alerts)
     return looked.series
 
 

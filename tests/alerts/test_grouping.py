@@ -162,8 +162,8 @@ def test_a_title_fits_and_says_what_where_and_how_much(count):
     title = telling.title(group, 4000, [FLASHINFER, CUTLASS, DRIVER])
     assert len(title) <= 200
     assert title.startswith(
-        f"{count:,} of 4,000 GPU times slower with flashinfer 0.6.3 → 0.6.9, cutlass 4.2.1 → 4.4.2 and 1 more "
-        "on H200: worst decode"
+        f"{count:,} of 4,000 GPU times slower with flashinfer 0.6.3 → 0.6.9, cutlass 4.2.1 → 4.4.2 and 1 "
+        "more on H200: worst decode"
     )
     assert title.endswith("… ×1.2 [1.19, 1.21]")
 

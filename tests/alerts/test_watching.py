@@ -16,6 +16,7 @@ from benchapp.alerts.detect import detect
 from benchapp.alerts.models import Alert, Change, Event, Watch
 from benchapp.alerts.points import MOST, of_series
 from benchapp.catalog.models import Recipe, Series
+from benchapp.celery import app
 from benchapp.people.models import AuditEntry, Role, User
 from benchapp.runs.actions import mark_invalid
 from benchapp.runs.models import Document, Job, Run, State
@@ -42,6 +43,15 @@ def test_a_series_is_looked_at_from_its_second_observation_on():
     assert (watch.due_at, watch.points, watch.failure, len(watch.stacks)) == (None, 2, "", 1)
     assert watch.lag_s is not None
     assert watching.look_at_due() == 0
+
+
+def test_ingest_asks_for_a_look_after_commit(monkeypatch, django_capture_on_commit_callbacks):
+    sent: list[str] = []
+    monkeypatch.setattr(app, "send_task", lambda task, **how: sent.append(task))
+    for day, asked in ((0, 0), (1, 1)):
+        with django_capture_on_commit_callbacks(execute=True):
+            night(day, {16: 1e-3, 32: 1e-3})
+        assert sent.count("alerts.look") == asked
 
 
 def test_what_may_not_rank_wakes_nobody():
@@ -84,6 +94,22 @@ def test_new_evidence_updates_the_open_alert_and_a_closed_one_stays_closed():
     nights([20, 21], {16: 1.2e-3, 32: 1e-3})
     watching.look_at_all()
     assert Alert.objects.count() == 1
+
+
+def test_more_of_what_a_person_closed_is_no_news_unless_it_is_worse():
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {16: 1.5e-3})
+    watching.look_at_all()
+    Alert.objects.update(state=Alert.State.WONT_FIX, closed_at=timezone.now())
+    nights(range(12), {32: 1e-3, 64: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {32: 1.1e-3})
+    watching.look_at_all()
+    closed = Alert.objects.get()
+    assert (sizes(closed), closed.entries.last().action) == ([16, 32], "late")
+    nights(range(12, 18), {64: 9e-3})
+    watching.look_at_all()
+    opened = Alert.objects.get(closed_at=None)
+    assert sizes(opened) == [64]
 
 
 def test_thirty_series_of_a_gpu_that_slowed_one_night_are_one_alert_of_the_machine():

@@ -1,0 +1,69 @@
+"""What the series of a group went through: which of them had the chance to move, and what each crossed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+
+from benchapp.alerts import suspects, telling
+from benchapp.alerts.grouping import Group
+from benchapp.alerts.kinds.reference import BASE, is_reference, reference_series
+from benchapp.alerts.models import Alert, Change, Watch
+from benchapp.catalog.models import Series, Stack
+
+#: Series of an alert whose other crossings its suspects are judged by.
+MOST_CROSSED = 500
+
+
+def crossed(group: Group) -> tuple[int, list[suspects.Crossing], str]:
+    """(how many series had the chance to move, what all of them crossed, what reference cases did)."""
+    targets = {move.target_id for move in group.moves}
+    watches = Watch.objects.filter(
+        series__target__in=targets, series__metric__in={m.metric for m in group.moves}
+    )
+    if group.kind == Alert.Kind.MACHINE:
+        seen = watches.filter(points__gt=1)
+        moved = sum(move.reference for move in group.moves)
+        of = seen.filter(series__in=Series.objects.filter(reference_series())).count()
+        told = telling.reference_words(moved, of, explained=True) if group.with_upgrade else ""
+        return seen.count(), [], told
+    pairs = {(move.stack_before_id, move.stack_after_id) for move in group.moves}
+    chances = [
+        watch
+        for watch in watches.filter(stacks__overlap=[after for _, after in pairs]).select_related(
+            "series__case"
+        )
+        if pairs & set(pairwise(watch.stacks))
+    ]
+    references = {w.pk for w in chances if is_reference(w.series.case, w.series.backend)}
+    did = len(references & {move.series_id for move in group.moves})
+    touched = any(each.component in BASE for each in group.moves[0].differs)
+    told = "" if touched else telling.reference_words(did, len(references), explained=False)
+    series = [move.series_id for move in group.moves[:MOST_CROSSED]]
+    return len(chances), _history(series, pairs), told
+
+
+def _history(series_ids: Sequence[int], asked: Collection[tuple[int, int]]) -> list[suspects.Crossing]:
+    """Every pair of successive stacks that these series were measured with, and whether they moved there."""
+    moved: Mapping[int, set[tuple[int, int]]] = defaultdict(set)
+    for series_id, *pair in Change.objects.filter(series__in=series_ids, gone_at=None).values_list(
+        "series", "stack_before", "stack_after"
+    ):
+        moved[series_id].add((pair[0], pair[1]))
+    counted = Counter(
+        (pair, pair in moved[series_id])
+        for series_id, stacks in Watch.objects.filter(pk__in=series_ids).values_list("pk", "stacks")
+        for pair in pairwise(stacks)
+    )
+    ids = {stack_id for (pair, _) in counted for stack_id in pair}
+    components = dict(Stack.objects.filter(pk__in=ids).values_list("pk", "components"))
+    return [
+        suspects.Crossing(
+            frozenset(each.component for each in suspects.differences(components[old], components[new])),
+            did_move,
+            (old, new) in asked,
+        )
+        for ((old, new), did_move), count in counted.items()
+        for _ in range(count)
+    ]
