@@ -252,7 +252,7 @@ def compared(document: Document | None) -> list[tuple[Any, list[tuple[str, str, 
     the (component, before, after) in which its stacks differ."""
     if document is None:
         return []
-    rows = document.comparisons.select_related("case", "old_stack", "new_stack").order_by("pk")
+    rows = document.comparisons.select_related("case", "target", "old_stack", "new_stack").order_by("pk")
     return [
         (row, _differing(row.old_stack.components, row.new_stack.components)) for row in rows[:RESULTS_SHOWN]
     ]

@@ -136,3 +136,26 @@ def test_comparisons_are_alone_in_their_document():
 def test_too_many_comparisons_are_refused():
     many = dataclasses.replace(document(), comparisons=(comparison(),) * 5_001)
     assert "comparisons: Tuple should have at most 5000 items" in take_in(many).fault
+
+
+@pytest.mark.django_db
+def test_a_run_shows_what_its_sides_said(client):
+    request = confirm([SMALL], bench="gemm", old={"torch": "2.12.0"}, new={"torch": "2.13.0"})
+    run, _ = request_run(request, user=None, source=Job.Source.COMMAND)
+    for state in (State.RUNNING, State.DELIVERED):
+        Run.objects.filter(pk=run.pk).update(state=state)
+    lost = {
+        "ratio": None,
+        "low": None,
+        "high": None,
+        "pairs": 0,
+        "verdict": "AMBG",
+        "why": "no pair has a value",
+    }
+    take_in(document(comparison(), comparison(backend="other", **lost, new_outcome="crashed: SIGSEGV")), run)
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    for words in (
+        "torch 2.13.0 against torch 2.12.0", "▲ SLOW", "1.1000", "1.0900 – 1.1100", "GPU time",
+        "flashinfer&nbsp;0.6.3&nbsp;→&nbsp;0.6.9", "~ AMBG", "no pair has a value", "new: crashed: SIGSEGV",
+    ):  # fmt: skip
+        assert words in page, words
