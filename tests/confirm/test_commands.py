@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from benchapp.ingest import schema
-from tests.confirm.sides import SMALL, Side, around, side, turned
+from tests.confirm.sides import SMALL, around, side, turned
 from tests.workers.conftest import alive
 from workers.bench.cli import main
+from workers.bench.confirm.turn import Side
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

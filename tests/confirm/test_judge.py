@@ -27,8 +27,7 @@ def test_quantiles_are_those_of_the_tables(probability, freedom, tabled):
 def test_an_interval_holds_its_ratio_and_the_word_says_where_it_lies(pairs):
     old, new = zip(*pairs, strict=True)
     said = judge(old, new)
-    # exp of the ends is bounded, so that no ratio of a document is absurd
-    assert said.low <= min(max(said.ratio, math.exp(-27)), math.exp(27)) <= said.high
+    assert said.low <= said.ratio <= said.high
     assert said.pairs == len(pairs)
     assert (said.word == "SLOW") == (said.low > 1.01)
     assert (said.word == "FAST") == (said.high < 1 / 1.01)

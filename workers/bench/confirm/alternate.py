@@ -18,7 +18,8 @@ from workers.bench.cases.base import Case
 from workers.bench.confirm.benches import AnyBench
 from workers.bench.confirm.cycles import Decision, decide
 from workers.bench.confirm.judge import Verdict
-from workers.bench.confirm.turn import Key, Side, Turn, Value, take
+from workers.bench.confirm.taken import Taken, clocks, outcome
+from workers.bench.confirm.turn import Key, Side, Turn, take
 from workers.bench.document import BenchError, Comparison
 from workers.bench.stopping import StoppedError
 
@@ -36,27 +37,6 @@ class Limits:
     ends: float | None = None
     #: whether undecided host time may keep a case open for one more look
     host: bool = True
-
-
-@dataclasses.dataclass(slots=True)
-class Taken:
-    """What a side's turns brought, in the order of the pairs."""
-
-    side: Side
-    turns: list[Turn] = dataclasses.field(default_factory=list)
-    target: dict[str, Any] | None = None
-    stack: dict[str, str] = dataclasses.field(default_factory=dict)
-    costs: dict[str, float] = dataclasses.field(default_factory=dict)
-
-    def add(self, turn: Turn) -> None:
-        self.turns.append(turn)
-        self.target = self.target or turn.target
-        self.stack |= turn.stack
-        if not self.costs:  # in place: the next A/B of this side knows them too
-            self.costs.update(turn.costs)
-
-    def values(self, key: Key, pairs: int) -> list[Value]:
-        return [_value(turn, key) for turn in self.turns[:pairs]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -270,10 +250,10 @@ class _AB:
             cycles_ratio=decision.cycles_ratio,
             old=tuple(value.value for value in old),
             new=tuple(value.value for value in new),
-            old_clock_mhz=_clocks(old),
-            new_clock_mhz=_clocks(new),
-            old_outcome=_outcome(old),
-            new_outcome=_outcome(new),
+            old_clock_mhz=clocks(old),
+            new_clock_mhz=clocks(new),
+            old_outcome=outcome(old),
+            new_outcome=outcome(new),
             why=why,
         )
 
@@ -289,28 +269,3 @@ class _AB:
             if flag in ("contended", "throttled", "fallback_timer")
         ]
         return [f"{'; '.join(said)}."] * bool(said) + [self._note] * bool(self._note)
-
-
-def _value(turn: Turn, key: Key) -> Value:
-    """What a turn says of a key; of one that it does not know, why."""
-    if key in turn.values:
-        return turn.values[key]
-    if turn.failure:
-        return Value(None, f"crashed: {turn.failure}")
-    of_case = [value for other, value in turn.values.items() if other.case == key.case]
-    said = next((value.outcome for value in of_case if value.value is None), "")
-    return Value(None, said or "unsupported: nothing here computes it by this backend")
-
-
-def _clocks(values: Sequence[Value]) -> tuple[float | None, ...]:
-    clocks = tuple(value.clock_mhz for value in values)
-    return clocks if any(clocks) else ()
-
-
-def _outcome(values: Sequence[Value]) -> str:
-    """ "ok", or what became of those processes that brought no value."""
-    bad = [value.outcome for value in values if value.value is None]
-    if not bad:
-        return "ok" if values else "not started"
-    most = max(dict.fromkeys(bad), key=bad.count)
-    return most if len(bad) == len(values) else f"{len(bad)} of {len(values)} processes: {most}"

@@ -17,6 +17,8 @@ from workers.bench.document import BenchError
 
 #: step of a GPU's clock, of every timer: an H200's CUPTI tells multiples of 32 ns
 GPU_STEP_S = 32e-9
+#: sampling of a case in one turn, by bench
+CASE_SECONDS = {"gemm": 0.3, "moe": 3.0}
 #: importing torch and the libraries from a cold disk, and calibrating timers
 _START_S = 600.0
 
@@ -29,10 +31,13 @@ class Kernels:
     device: str
     backends: tuple[str, ...]
     case_seconds: float
-    #: seconds that a case may take by one backend
-    case_timeout_s: float = 120.0
 
     looks = LOOKS
+
+    @property
+    def case_timeout_s(self) -> float:
+        """Seconds that a case may take by one backend; models load their weights in each turn."""
+        return 600.0 if self.name == "moe" else 120.0
 
     @property
     def resolution(self) -> float:

@@ -15,7 +15,7 @@ from workers.bench.cases import parse
 from workers.bench.cases.base import Case
 from workers.bench.cases.modules import JitModule
 from workers.bench.confirm.alternate import Limits, Result, alternate
-from workers.bench.confirm.benches import AnyBench, Kernels, Modules, of_cases
+from workers.bench.confirm.benches import CASE_SECONDS, AnyBench, Kernels, Modules, of_cases
 from workers.bench.confirm.judge import LOOKS
 from workers.bench.confirm.turn import Side
 from workers.bench.document import BenchError, Comparison, Document, Progress, Target, now
@@ -56,7 +56,10 @@ def add_case_arguments(parser: argparse.ArgumentParser) -> None:
         "--pairs-max", type=int, default=LOOKS[-1], metavar="N", help=f"of processes (default {LOOKS[-1]})"
     )
     parser.add_argument(
-        "--case-seconds", type=float, default=0.3, metavar="S", help="sampling of a case in one process"
+        "--case-seconds",
+        type=float,
+        metavar="S",
+        help="sampling of a case in one process (default 0.3, of moe 3)",
     )
     parser.add_argument("--host", metavar="LABEL", help="name of this machine in the document")
 
@@ -123,7 +126,8 @@ def what(args: argparse.Namespace) -> tuple[AnyBench, list[Case]]:
             raise BenchError("bad_case", "Modules of one --arch at a time are compared.")
         return Modules(arches.pop(), Path(os.path.abspath(args.cache))), cases  # noqa: PTH100
     backends = arguments.backends_of(args) or ()
-    return Kernels(args.bench, args.device, backends, args.case_seconds), cases
+    seconds = CASE_SECONDS[args.bench] if args.case_seconds is None else args.case_seconds
+    return Kernels(args.bench, args.device, backends, seconds), cases
 
 
 def limits(args: argparse.Namespace) -> Limits:
@@ -171,7 +175,7 @@ def _options(args: argparse.Namespace) -> list[str]:
             words += ["--only", str(case.params["module"])]
     else:
         words += ["--device", args.device, "--case", *map(str, cases)]
-        words += ["--case-seconds", f"{args.case_seconds:g}"]
+        words += arguments.as_words({"--case-seconds": args.case_seconds})
     if args.backend:
         words += ["--backend", ",".join(arguments.backends_of(args) or ())]
     if args.pairs_max != LOOKS[-1]:
