@@ -48,6 +48,12 @@ class Moved:
         return words.metric_name(self.change.series.metric)
 
     @property
+    def known(self) -> bool:
+        """Whether a person took its new level as the baseline."""
+        watch: Watch | None = getattr(self.change.series, "watch", None)
+        return watch is not None and watch.known_from is not None and self.change.at <= watch.known_from
+
+    @property
     def href(self) -> str:
         return trends_of(self.change.series)
 
@@ -110,7 +116,7 @@ def alert_or_none(alert_id: int) -> Alert | None:
 
 
 def changes(alert: Alert, most: int | None = CHANGES_SHOWN) -> list[Moved]:
-    return [Moved(change) for change in by_strength(alert.changes.all())[:most]]
+    return [Moved(change) for change in by_strength(alert.changes.select_related("series__watch"))[:most]]
 
 
 def counted(alert: Alert) -> dict[str, int]:

@@ -13,6 +13,7 @@ from django.utils import timezone
 from benchapp.alerts.models import Alert, Bisect, BisectStep, Watch
 from tests.alerts.pages import made
 from tests.querycount import at_most
+from tests.runs_pages.work import gemm_done
 
 pytestmark = pytest.mark.django_db
 Kind = Alert.Kind
@@ -187,4 +188,14 @@ def test_a_run_and_a_case_lead_to_their_alerts(client, alert):
     assert "slower" in text(client.get(about))
     for nothing in ("target=x&kind=gemm&shape=1x1", f"target={target}&kind=%00&shape=", ""):
         assert text(client.get(f"/alerts/of-case?{nothing}")) == ""
-    assert text(client.get("/alerts/of-run/1")) == ""
+    run, _ = gemm_done()
+    assert text(client.get(f"/alerts/of-run/{run.pk}")) == ""
+    Alert.objects.filter(pk=alert.pk).update(confirm_run=run)
+    assert f'href="{of(alert)}"' in text(client.get(f"/alerts/of-run/{run.pk}"))
+    assert f'hx-get="/alerts/of-run/{run.pk}"' in text(client.get(f"/runs/{run.pk}/"))
+
+
+def test_a_new_baseline_shows_on_the_page(operator, alert):
+    operator.post(f"{of(alert)}known", {"reason": ""})
+    page = text(operator.get(of(alert)))
+    assert "● known from here on" in page and "won&#x27;t fix" in page
