@@ -28,6 +28,7 @@ from benchapp.people.models import User
 from benchapp.runs import broker
 from benchapp.runs.actions import Request, request_run
 from benchapp.runs.models import Job, Run, State
+from benchapp.runs.states import ACTIVE
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +76,9 @@ def ask_confirm(alert: Alert, user: User | None = None) -> Run | None:
     alert = locked(alert.pk)
     if alert.closed_at is not None or alert.kind not in KINDS:
         return None
-    if alert.confirm == Alert.Confirm.ASKED:
-        return alert.confirm_run
+    run = alert.confirm_run
+    if alert.confirm == Alert.Confirm.ASKED and run is not None and run.state in ACTIVE:
+        return run
     alert.confirm_facts.pop("again", None)
     try:
         plan = confirm_plan.plan(alert)
@@ -166,14 +168,14 @@ def settle(alert: Alert, verdict: str, sentence: str) -> None:
     taken = alert.assignee_id is not None or alert.state != Alert.State.NEW
     if verdict == Alert.Verdict.SAME and not taken:
         closing.resolve(alert.key, f"Not confirmed. {sentence}", Alert.State.INVALID)
-    else:
+    elif alert.closed_at is None:
         alert_updated.send(sender=Alert, alert=alert, what=sentence)
 
 
 def ended(run: Run) -> None:
     """A run ended, in that transaction: one that measured a machine again is judged, one that came to nothing
     is tried once more."""
-    waiting = Alert.objects.filter(confirm_run=run, confirm=Alert.Confirm.ASKED, closed_at=None)
+    waiting = Alert.objects.filter(confirm_run=run, confirm=Alert.Confirm.ASKED)
     for pk in waiting.order_by("pk").values_list("pk", flat=True):
         alert = locked(pk)
         if run.state != State.DONE:
@@ -189,7 +191,8 @@ def ended(run: Run) -> None:
 
 def _came_to_nothing(alert: Alert, run: Run) -> None:
     tries = alert.confirm_facts.get("tries", 1)
-    if run.state == State.FAILED and run.failure_code not in HOPELESS and tries < MOST_TRIES:
+    again = run.state == State.FAILED and run.failure_code not in HOPELESS and tries < MOST_TRIES
+    if again and alert.closed_at is None:
         note(alert, "confirm", f"Run {run.pk} failed, and is asked for once more: {run.failure}")
         with contextlib.suppress(CannotError):
             _ask(alert, _request(alert, confirm_plan.plan(alert)), None, tries=tries + 1)

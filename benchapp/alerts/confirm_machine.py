@@ -8,6 +8,7 @@ along to tell the machine from what ran on it.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import math
 from collections.abc import Sequence
 from statistics import median
@@ -27,6 +28,8 @@ Verdict = Alert.Verdict
 PROCESSES = 5
 #: Of fresh processes, so that chance puts them all on one side in one of 16 at most.
 FEWEST = 4
+#: A host's clock may be off by so much; the bound spares a look into partitions of long ago.
+CLOCKS = dt.timedelta(days=1)
 #: Reference cases that are measured along, and measurements that their level before is the median of.
 _REFERENCES, _BEFORE = 2, 10
 
@@ -102,10 +105,9 @@ def judge(alert: Alert, run: Run, series: Sequence[int]) -> tuple[str, str] | No
 
     The strongest decides, unless another says otherwise.
     """
-    rows = {
-        row.series_id: row
-        for row in Measurement.objects.filter(ranked(), run=run, measured_at__gte=run.created_at)
-    }
+    lately = run.created_at - CLOCKS
+    measured = Measurement.objects.filter(ranked(), run=run, measured_at__gte=lately)
+    rows = {row.series_id: row for row in measured}
     changes = alert.changes.filter(series__in=series, gone_at=None).select_related("series__case")
     newest = {change.series_id: change for change in changes.order_by("at")}
     again: list[tuple[Change, Again]] = []

@@ -162,6 +162,20 @@ def test_gpu_time_decides_and_host_time_is_told_beside_it(box):
     assert "host time: SLOW ×1.300" in found.confirm_sentence
 
 
+def test_a_verdict_on_what_was_closed_meanwhile_is_kept_and_told_to_nobody(box):
+    alert = moved()
+    run = ask(alert)
+    Alert.objects.filter(pk=alert.pk).update(state=Alert.State.FIXED, closed_at=timezone.now())
+    told = []
+    alert_updated.connect(listener := lambda **kwargs: told.append(kwargs["what"]))
+    try:
+        answer(run, {16: ("SLOW", 1.042)})
+    finally:
+        alert_updated.disconnect(listener)
+    found = fresh(alert)
+    assert (found.verdict, found.state, told) == ("SLOW", "fixed", [])
+
+
 def test_an_ab_without_values_says_so(box):
     alert = moved()
     answer(ask(alert), {})
