@@ -28,7 +28,7 @@ def crossed(group: Group) -> tuple[int, list[suspects.Crossing], str]:
         of = seen.filter(series__in=Series.objects.filter(reference_series())).count()
         told = telling.reference_words(moved, of, explained=True) if group.with_upgrade else ""
         return seen.count(), [], told
-    pairs = {(move.stack_before_id, move.stack_after_id) for move in group.moves}
+    pairs = {(move.stack_before_id, move.stack_after_id) for move in group.moves if move.differs}
     chances = [
         watch
         for watch in watches.filter(stacks__overlap=[after for _, after in pairs]).select_related(
@@ -38,7 +38,7 @@ def crossed(group: Group) -> tuple[int, list[suspects.Crossing], str]:
     ]
     references = {w.pk for w in chances if is_reference(w.series.case, w.series.backend)}
     did = len(references & {move.series_id for move in group.moves})
-    touched = any(each.component in BASE for each in group.moves[0].differs)
+    touched = any(each.component in BASE for each in group.upgraded.differs)
     told = "" if touched else telling.reference_words(did, len(references), explained=False)
     series = [move.series_id for move in group.moves[:MOST_CROSSED]]
     return len(chances), _history(series, pairs), told

@@ -79,13 +79,22 @@ def _live() -> QuerySet[Change]:
 
 
 def _beside(new: Sequence[Moved]) -> Q:
-    """Alerts that new changes with a stack change may join, or draw changes from: of the same stacks."""
+    """Alerts that new changes may join, or draw changes from: of the same stacks, or of the same target and
+    time."""
     upgrades = [move for move in new if move.differs]
     same = _of_alert().filter(
         stack_before__in={move.stack_before_id for move in upgrades},
         stack_after__in={move.stack_after_id for move in upgrades},
     )
-    return Q(Exists(same)) | Q(key__in={grouping.stack_key(move) for move in upgrades})
+    found = Q(Exists(same)) | Q(key__in={grouping.stack_key(move) for move in upgrades})
+    others = [move for move in new if not move.differs]
+    if others:
+        near = _of_alert().filter(
+            series__target__in={move.target_id for move in others},
+            at__range=(min(m.window.start for m in others), max(m.window.end for m in others)),
+        )
+        found |= Q(Exists(near))
+    return found
 
 
 def _moved(changes: Iterable[Change]) -> list[Moved]:
@@ -195,15 +204,14 @@ def _write(group: Group) -> Alert:
     ids = {move.change_id for move in group.moves}
     held = _live().filter(alert__key=group.key, alert__closed_at=None).exclude(pk__in=ids)
     group = grouping.joined(group, _moved(held))
-    strongest = group.moves[0]
     first = Change.objects.select_related(
         "stack_before", "stack_after", "series__target", "series__target__host"
-    ).get(pk=strongest.change_id)
+    ).get(pk=group.upgraded.change_id)
     of, crossings, reference = crossed(group)
     ranked = (
         []
         if group.kind == Alert.Kind.MACHINE
-        else suspects.rank(strongest.differs, [m.backend for m in group.moves], crossings)
+        else suspects.rank(group.upgraded.differs, [m.backend for m in group.moves], crossings)
     )
     differs = [suspects.Differs(one["component"], one["before"], one["after"]) for one in ranked]
     one_target = len({move.target_id for move in group.moves}) == 1
@@ -216,7 +224,7 @@ def _write(group: Group) -> Alert:
         sentence=telling.sentence(group, of, differs, reference),
         worse=group.worse,
         certain=bool(certain),
-        ratio=strongest.ratio,
+        ratio=group.moves[0].ratio,
         importance=importance.together(move.weight for move in group.moves),
         confidence=max(move.confidence for move in certain or group.moves),
         recorded=all(move.recorded for move in group.moves),

@@ -17,7 +17,8 @@ import dataclasses
 import datetime as dt
 import hashlib
 import math
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median
 
@@ -101,6 +102,11 @@ class Group:
     with_upgrade: bool = False
 
     @property
+    def upgraded(self) -> Moved:
+        """The strongest that has the versions that differ; of a machine's group just the strongest."""
+        return next((move for move in self.moves if move.differs), self.moves[0])
+
+    @property
     def worse(self) -> bool:
         """Whether what got worse outweighs what got better."""
         return sum(m.cost if m.worse else -m.cost for m in self.moves) > 0
@@ -149,7 +155,38 @@ def sort_out(moves: Iterable[Moved], machines: Sequence[OpenMachine] = ()) -> li
         if rest:
             kind = Alert.Kind.STACK if rest[0].metric == "time" else Alert.Kind.BUILD
             groups.append(Group(key, kind, _strongest_first(rest)))
-    return groups + _machines(machine, machines)
+    return _explained(groups, _machines(machine, machines))
+
+
+def _explained(groups: Sequence[Group], machines: Sequence[Group]) -> list[Group]:
+    """All groups, without those changes of machines that an upgrade explains: a step is found to within a few
+    points, and where at least as many moved with a version on that GPU at that time, and the same way, one
+    found a night beside it did too."""
+    upgrades: dict[tuple[int, bool, str], list[tuple[int, list[Moved]]]] = defaultdict(list)
+    for number, group in enumerate(groups):
+        on: dict[tuple[int, bool, str], list[Moved]] = defaultdict(list)
+        for move in group.moves:
+            on[move.target_id, move.worse, move.metric].append(move)
+        for where, moves in on.items():
+            upgrades[where].append((number, moves))
+    more: dict[int, list[Moved]] = defaultdict(list)
+    rest = []
+    for group in machines:
+        counts = Counter((move.target_id, move.worse, move.metric) for move in group.moves)
+        kept: list[Moved] = []
+        for move in group.moves:
+            where = (move.target_id, move.worse, move.metric)
+            found = [
+                number
+                for number, moves in upgrades[where]
+                if not group.with_upgrade
+                and len(moves) >= counts[where]
+                and moves[0].window.meets(move.window)
+            ]
+            (more[found[0]] if found else kept).append(move)
+        if kept:
+            rest.append(dataclasses.replace(group, moves=tuple(kept)))
+    return [joined(group, more[number]) for number, group in enumerate(groups)] + rest
 
 
 def joined(group: Group, others: Iterable[Moved]) -> Group:
@@ -179,28 +216,33 @@ def _size(move: Moved) -> float:
 
 
 def _machines(moves: Sequence[tuple[Moved, bool]], machines: Sequence[OpenMachine]) -> list[Group]:
-    """Changes of machines by place and time. The strongest change of a new group sets its window, so that
-    it stays where it is when more series join."""
-    known = list(machines)
-    held: dict[str, list[tuple[Moved, bool]]] = defaultdict(list)
-    for move, with_upgrade in sorted(moves, key=lambda one: (-one[0].cost, one[0].change_id)):
-        place = place_of(move)
-        found = next((m for m in known if m.place == place and m.window.meets(move.window)), None)
-        if found is None:
-            found = OpenMachine(machine_key(place, move.window), place, move.window)
-            known.append(found)
-        held[found.key].append((move, with_upgrade))
-    windows = {each.key: each.window for each in known}
-    return [
-        Group(
-            key,
-            Alert.Kind.MACHINE,
-            _strongest_first(move for move, _ in listed),
-            windows[key],
-            any(with_upgrade for _, with_upgrade in listed),
-        )
-        for key, listed in held.items()
-    ]
+    """Changes of machines by place and time: what meets the windows of `machines` first, of the rest always
+    what meets the window that most meet."""
+    groups = []
+    by_place: dict[str, list[tuple[Moved, bool]]] = defaultdict(list)
+    for one in sorted(moves, key=lambda one: (-one[0].cost, one[0].change_id)):
+        by_place[place_of(one[0])].append(one)
+    for place, left in by_place.items():
+        known = [each for each in machines if each.place == place]
+        while left:
+            if known:
+                each = known.pop(0)
+            else:
+                window = _densest([move.window for move, _ in left])
+                each = OpenMachine(machine_key(place, window), place, window)
+            held = [one for one in left if one[0].window.meets(each.window)]
+            left = [one for one in left if not one[0].window.meets(each.window)]
+            if held:
+                with_upgrade = any(upgraded for _, upgraded in held)
+                moved = _strongest_first(move for move, _ in held)
+                groups.append(Group(each.key, Alert.Kind.MACHINE, moved, each.window, with_upgrade))
+    return groups
+
+
+def _densest(windows: Sequence[Window]) -> Window:
+    """The one that most others meet, of several the first."""
+    starts, ends = sorted(w.start for w in windows), sorted(w.end for w in windows)
+    return max(windows, key=lambda w: bisect_right(starts, w.end) - bisect_left(ends, w.start))
 
 
 def _strongest_first(moves: Iterable[Moved]) -> tuple[Moved, ...]:

@@ -129,6 +129,28 @@ def test_another_host_or_another_week_is_another_alert():
     assert len({group.key for group in groups}) == 3
 
 
+def test_most_decide_the_window_and_who_was_found_a_night_off_is_with_them():
+    moves = [moved(n, night=12 + n % 2) for n in range(20)] + [
+        moved(99, night=14, ratio=9.0),
+        moved(98, night=10),
+    ]
+    groups = sort_out(moves)
+    assert kinds(groups) == [("machine", 22)]
+
+
+def test_a_step_found_a_night_beside_an_upgrade_is_the_upgrades_where_as_many_moved_with_it():
+    late = moved(9, night=13, stack_before_id=2, stack_after_id=2)
+    (group,) = sort_out([upgraded(1), upgraded(2), late])
+    assert {move.change_id for move in group.moves} == {1, 2, 9}
+    assert group.kind == "stack" and group.upgraded.differs
+    others = [moved(n, night=13) for n in range(10, 20)]
+    assert kinds(sort_out([upgraded(1), upgraded(2), late, *others])) == [("machine", 11), ("stack", 2)]
+    assert kinds(sort_out([upgraded(1), dataclasses.replace(late, worse=False, ratio=0.8)])) == [
+        ("machine", 1),
+        ("stack", 1),
+    ]
+
+
 def test_later_series_join_the_open_alert_although_their_window_differs():
     (first,) = sort_out([moved(1)])
     assert first.window is not None
