@@ -48,6 +48,8 @@ _SAID = (
     "title", "sentence", "worse", "certain", "ratio", "importance", "confidence", "recorded",
     "suspects", "evidence",
 )  # fmt: skip
+#: Of these, what is more than a figure: its history tells so, and channels may.
+_TOLD = frozenset({"sentence", "certain", "worse"})
 
 
 @transaction.atomic
@@ -88,7 +90,7 @@ def open_or_join(proposal: Proposal) -> tuple[Alert, bool]:
         setattr(alert, name, value)
     alert.save(update_fields=list(fields))
     Alert.objects.filter(pk=alert.pk).update(updated_at=Now())
-    if "sentence" in moved:
+    if not moved.isdisjoint(_TOLD):
         note(alert, "joined", proposal.sentence)
         alert_updated.send(sender=Alert, alert=alert, what=proposal.sentence)
     return alert, False

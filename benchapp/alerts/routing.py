@@ -10,7 +10,7 @@ from benchapp.alerts.models import Alert, Change, Channel, Route
 from benchapp.catalog.models import Case, Target
 
 #: Kinds of cases that are of a whole model, named in their parameters.
-_OF_MODELS = ("moe", "serving")
+_OF_MODELS = ("moe", "moe_layer", "decode", "prefill", "serving")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
