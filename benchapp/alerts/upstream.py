@@ -24,11 +24,15 @@ PLACES = frozenset({"host", "hosts", "place", "gpu", "gpus", "target", "on", "ru
 CHANGES, COMPARISONS = 20, 20
 #: What looks like a place of this installation, wherever it stands.
 _PRIVATE = re.compile(
-    r"(?:GPU|MIG)-[0-9A-Za-z-]{4,}|[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(?:\.\d{1,3}){3}\b(?!\.)"
+    r"(?:GPU|MIG)-[0-9A-Za-z-]{4,}|[a-z][a-z0-9+.-]*://\S+"
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<![\w.])(?:/[\w.+-]+){2,}"
     r"|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b",
     re.IGNORECASE,
 )
+
+
+#: An address of IPv4; versions of cuDNN look like it.
+_ADDRESS = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def markdown(report: Report) -> str:
         "",
         "### Where",
         "",
-        f"- GPU: {_listed(report.gpus, report.hosts)}",
+        f"- GPU: {', '.join(map(code, report.gpus)) or NONE}",
         *(f"- {how}" for how in report.measured),
         "",
         *_versions(report),
@@ -76,12 +80,17 @@ def markdown(report: Report) -> str:
 
 def code(text: str, hosts: Collection[str] = ()) -> str:
     """Text of a document in a code span of one line, in a table too; empty text as a dash."""
+    return version(_ADDRESS.sub("…", text), hosts)
+
+
+def version(text: str, hosts: Collection[str] = ()) -> str:
+    """The same of what may look like an address and is none: 9.10.2.21."""
     plain = private(" ".join(text.split()), hosts).replace("`", "'").replace("|", "\\|")[:200]
     return f"`{plain}`" if plain else "–"
 
 
 def private(text: str, hosts: Collection[str] = ()) -> str:
-    """Without UUIDs, addresses, paths and the names of these hosts."""
+    """Without UUIDs, URLs, paths, addresses of e-mail and the names of these hosts."""
     text = _PRIVATE.sub("…", text)
     for host in sorted(hosts, key=len, reverse=True):
         if host:
@@ -91,10 +100,6 @@ def private(text: str, hosts: Collection[str] = ()) -> str:
 
 def _fenced(text: str, hosts: Collection[str]) -> str:
     return private(text, hosts).replace("```", "'''")
-
-
-def _listed(names: Sequence[str], hosts: Collection[str]) -> str:
-    return ", ".join(code(name, hosts) for name in names) or "–"
 
 
 def _title(report: Report) -> str:
@@ -107,7 +112,7 @@ def _title(report: Report) -> str:
         what = alert.get_kind_display().capitalize()
     if report.differs:
         first = report.differs[0]
-        upgrade = f"{code(first.component)} {code(first.before)} → {code(first.after)}"
+        upgrade = f"{code(first.component)} {version(first.before)} → {version(first.after)}"
         return f"{what}: {_moved(report)} with {upgrade}"
     return f"{what}: {_moved(report)}" if report.total else what
 
@@ -148,7 +153,7 @@ def _versions(report: Report) -> list[str]:
     lines = ["| component | before | after |", "|---|---|---|"]
     for name, (before, after) in report.versions.items():
         mark = "**" if name in differ else ""
-        cells = (code(value, report.hosts) for value in (name, before, after))
+        cells = (version(value, report.hosts) for value in (name, before, after))
         lines.append(f"| {' | '.join(f'{mark}{cell}{mark}' for cell in cells)} |")
     return [*lines, ""]
 
@@ -220,10 +225,15 @@ def _bisects(report: Report) -> list[str]:
     for bisect in report.bisects:
         if bisect.state != Bisect.State.FOUND:
             continue
-        lines += ["### Bisect", "", f"First {code(bisect.component)} with it: {code(bisect.first_bad)}.", ""]
+        lines += [
+            "### Bisect",
+            "",
+            f"First {code(bisect.component)} with it: {version(bisect.first_bad)}.",
+            "",
+        ]
         for step in bisect.steps.all():
             told = f": {words.ratio(step.comparison.ratio)}" if step.comparison else ""
-            versions = f"{code(step.old_version)} against {code(step.new_version)}"
+            versions = f"{version(step.old_version)} against {version(step.new_version)}"
             lines.append(f"- {versions}: {step.verdict or 'under way'}{told}")
         lines.append("")
         break
