@@ -231,13 +231,12 @@ class SnoozeForm(forms.Form):
         if self.errors:
             return cleaned
         until, component, version = (cleaned[name] for name in ("until", "component", "version"))
-        if bool(component) != bool(version):
-            self.add_error(
-                "version" if component else "component", "A component and its version belong together."
-            )
+        if version and not component:
+            self.add_error("component", "A version is of a component: name it, such as flashinfer.")
         elif (until is None) == (not version):
             self.add_error("until", "Choose a time, or a component's version: one of the two.")
-        return cleaned
+        # the page proposes a component; with a time it says nothing
+        return cleaned if version else cleaned | {"component": ""}
 
 
 class WatchForm(forms.Form):

@@ -119,7 +119,7 @@ def test_acts_that_set_something(operator, alert, ann):
     assert (stored.snoozed_component, stored.snoozed_version) == ("torch", "2.12.0")
     page = text(operator.get(of(alert)))
     assert "looks like the scheduler" in page and "snoozed until torch 2.12.0" in page
-    post("snooze", until="2099-01-02T03:04")
+    post("snooze", until="2099-01-02T03:04", component="torch")
     assert Alert.objects.get(pk=alert.pk).snoozed_until.isoformat() == "2099-01-02T03:04:00+00:00"
     post("wake")
     assert Alert.objects.get(pk=alert.pk).snoozed_until is None
@@ -135,7 +135,8 @@ UNREADABLE = [
     ("snooze", {}, "one of the two"),
     ("snooze", {"until": "2001-01-01"}, "This time has passed."),
     ("snooze", {"until": "soon"}, "Expected a day and time"),
-    ("snooze", {"component": "torch"}, "belong together"),
+    ("snooze", {"component": "torch"}, "one of the two"),
+    ("snooze", {"version": "2.12"}, "A version is of a component"),
     ("snooze", {"component": "torch", "version": "2.12", "until": "2099-01-01"}, "one of the two"),
     ("watch", {"series": "1", "least_effect": "-3"}, "greater than or equal to 0.1"),
     ("watch", {"series": "1", "minimum_history": "many"}, "Enter a whole number"),
@@ -157,6 +158,15 @@ def test_what_was_typed_outlives_somebody_faster(operator, alert):
     Alert.objects.filter(pk=alert.pk).update(state="invalid", closed_at=timezone.now())
     said = text(operator.post(f"{of(alert)}close", {"state": "fixed", "reason": "a long story"}), 409)
     assert "is invalid: nothing was changed." in said and 'value="a long story"' in said
+
+
+def test_what_cannot_be_confirmed_or_bisected_says_why(operator, alert):
+    said = text(operator.post(f"{of(alert)}confirm"), 409)
+    stored = Alert.objects.get(pk=alert.pk)
+    assert stored.confirm == "cannot" and "Nothing can be measured to confirm it." in said
+    assert stored.confirm_sentence in said and stored.entries.last().action == "confirm"
+    assert stored.confirm_sentence in text(operator.post(f"{of(alert)}bisect"), 409)
+    assert "No bisect was under way" in text(operator.post(f"{of(alert)}cancel-bisect"), 409)
 
 
 def test_what_a_person_sets_of_a_series_is_in_percent_on_the_page(operator, alert):
