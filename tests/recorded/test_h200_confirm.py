@@ -56,3 +56,17 @@ def test_the_first_version_with_the_faster_paged_decode_is_0_6_10():
     }
     step = found["0.6.9", "0.6.10", "flashinfer.batch_decode", "time"]
     assert 0.98 < step.low < step.high < 0.99
+
+
+@pytest.mark.django_db
+def test_a_version_against_itself_is_the_same_or_uncertain():
+    row, _ = ingest_file(FOLDER / "h200-0.6.9-against-itself.json", origin=Document.Origin.FILE)
+    assert row.state == Document.State.ACCEPTED, row.fault
+    said = {
+        (each.case.params.get("m"), each.metric): each
+        for each in Comparison.objects.filter(document=row).select_related("case")
+    }
+    assert {each.verdict for each in said.values()} == {"SAME", "AMBG"}
+    under_the_power_cap = said[8192, "time"]
+    assert under_the_power_cap.in_cycles and under_the_power_cap.verdict == "AMBG"
+    assert [said[m, "time"].verdict for m in (None, 4096, 16)] == ["SAME"] * 3
