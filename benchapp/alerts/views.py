@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from benchapp.alerts import confirm, evidence, exports, queries, reporting, triage, upstream, words
+from benchapp.alerts import confirm, evidence, exports, narrowing, queries, reporting, triage, upstream, words
 from benchapp.alerts import detail as details
 from benchapp.alerts.acts import ACTS
 from benchapp.alerts.forms import (
@@ -39,7 +39,7 @@ BISECTED = (Alert.Kind.STACK, Alert.Kind.BUILD)
 
 
 def _filters(request: HttpRequest) -> AlertFilters:
-    offers = queries.offers()
+    offers = narrowing.offers()
     return AlertFilters.read(
         request.GET,
         gpus=offers.gpus,
@@ -52,7 +52,7 @@ def _filters(request: HttpRequest) -> AlertFilters:
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     filters = _filters(request)
-    page, rows = queries.page(queries.narrowed(filters, request.user), request.GET.get("page"))
+    page, rows = queries.page(narrowing.narrowed(filters, request.user), request.GET.get("page"))
     detecting = queries.detecting()
     may_act = may(request, Role.OPERATOR)
     number = page.number if page.number > 1 else None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from benchapp.alerts import queries
+from benchapp.alerts import narrowing
 from benchapp.alerts.models import Alert, Watch
 from benchapp.alerts.routing import is_told
 from tests.alerts.pages import made
@@ -79,7 +79,7 @@ def test_filters(operator, several):
 def test_who_is_told_is_the_same_for_pages_and_notifiers(operator, several):
     for n, alert in enumerate(Alert.objects.all()):
         Alert.objects.filter(pk=alert.pk).update(snoozed_version="2.12" if n == 0 else alert.snoozed_version)
-    told = set(Alert.objects.filter(queries.told()))
+    told = set(Alert.objects.filter(narrowing.told()))
     assert told == {alert for alert in Alert.objects.all() if is_told(alert)} and told
 
 
