@@ -48,7 +48,7 @@ class Replay:
 def replay(series: int, confirms: int, seed: int) -> dict[str, Replay]:
     """Each set by itself: `series` of LENGTH nights after HISTORY of them, and `confirms` confirm runs."""
     sets = GOAL_NULLS | OTHER_NULLS
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(len(sets), multiprocessing.get_context("spawn")) as pool:
         futures = {
             name: pool.submit(_replay, draw, series, confirms, seed + which)
             for which, (name, draw) in enumerate(sets.items())
