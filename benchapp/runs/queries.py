@@ -250,7 +250,7 @@ def results_of(document: Document | None) -> Results:
 def compared(document: Document | None) -> list[tuple[Any, list[tuple[str, str, str]]]]:
     """The first comparisons of an A/B, which the room of alerts keeps, in its order; each with
     the (component, before, after) in which its stacks differ."""
-    if document is None:
+    if document is None or document.kind != "confirm":
         return []
     rows = document.comparisons.select_related("case", "target", "old_stack", "new_stack").order_by("pk")
     return [
