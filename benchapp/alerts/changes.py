@@ -12,9 +12,10 @@ from typing import Any
 
 from django.db.models.functions import Now
 
+from benchapp.alerts.closing import closed_itself
 from benchapp.alerts.detect import Change as Found
 from benchapp.alerts.models import Alert, Change
-from benchapp.alerts.points import Point
+from benchapp.alerts.points import Point, in_sight_from
 
 #: Points by which a step may move and still be the same.
 NEAR = 3
@@ -25,20 +26,20 @@ def store(
 ) -> set[int]:
     """Write the changes of a series; call it under the lock of its watch. Returns the alerts they touch.
 
-    Stored changes older than the oldest point are out of sight: they stay as they are, unless a new baseline
-    put them there.
+    Stored changes that are out of sight (`points.in_sight_from`) stay as they are, unless a new baseline put
+    them there.
     """
     stored = list(Change.objects.filter(series_id=series_id).select_related("alert"))
     if not stored and not found:
         return set()
-    oldest = min((p.at for p in points), default=None)
-    matched = _match(stored, points, found)
+    since = in_sight_from(points)
+    matched = _match(stored, points, [s for s in found if since is None or points[s.index].at >= since])
     touched: set[int] = set()
     for row in stored:
         if row.pk in {old.pk for old, _ in matched if old is not None}:
             continue
         forgotten = known_from is not None and row.at < known_from
-        if row.gone_at is None and (forgotten or oldest is None or row.at >= oldest):
+        if row.gone_at is None and (forgotten or since is None or row.at >= since):
             Change.objects.filter(pk=row.pk).update(gone_at=Now())
             if row.alert_id is not None:
                 touched.add(row.alert_id)
@@ -107,8 +108,15 @@ def _fields(points: Sequence[Point], step: Found) -> dict[str, Any]:
 
 
 def _begins_anew(old: Change, step: Found) -> bool:
-    """Whether it is told of again: it turned round, or is back after the alert of it closed by itself."""
+    """Whether it is told of again: it turned round, or is back after the alert of it closed by itself, for it
+    was no longer found. What a person or an A/B called invalid is no news."""
     if old.worse != step.worse:
         return True
     alert = old.alert
-    return old.gone_at is not None and alert is not None and alert.state == Alert.State.INVALID
+    return (
+        old.gone_at is not None
+        and alert is not None
+        and alert.state == Alert.State.INVALID
+        and alert.verdict != Alert.Verdict.SAME
+        and closed_itself(alert)
+    )

@@ -27,3 +27,9 @@ def resolve(key: str, sentence: str, state: Alert.State = Alert.State.FIXED) -> 
     note(alert, "closed", sentence)
     alert_closed.send(sender=Alert, alert=alert)
     return alert
+
+
+def closed_itself(alert: Alert) -> bool:
+    """Whether a closed alert was closed by `resolve`, and by no person."""
+    last = alert.entries.filter(action__in=("state", "closed")).last()
+    return last is not None and last.action == "closed"

@@ -161,7 +161,8 @@ def sort_out(moves: Iterable[Moved], machines: Sequence[OpenMachine] = ()) -> li
 def _explained(groups: Sequence[Group], machines: Sequence[Group]) -> list[Group]:
     """All groups, without those changes of machines that an upgrade explains: a step is found to within a few
     points, and where at least as many moved with a version on that GPU at that time, and the same way, one
-    found a night beside it did too."""
+    found a night beside it did too. A reference case did only where the upgrade touches what it is computed
+    by."""
     upgrades: dict[tuple[int, bool, str], list[tuple[int, list[Moved]]]] = defaultdict(list)
     for number, group in enumerate(groups):
         on: dict[tuple[int, bool, str], list[Moved]] = defaultdict(list)
@@ -169,6 +170,7 @@ def _explained(groups: Sequence[Group], machines: Sequence[Group]) -> list[Group
             on[move.target_id, move.worse, move.metric].append(move)
         for where, moves in on.items():
             upgrades[where].append((number, moves))
+    of_base = {number for number, group in enumerate(groups) if _touches_base(group.upgraded)}
     more: dict[int, list[Moved]] = defaultdict(list)
     rest = []
     for group in machines:
@@ -182,6 +184,7 @@ def _explained(groups: Sequence[Group], machines: Sequence[Group]) -> list[Group
                 if not group.with_upgrade
                 and len(moves) >= counts[where]
                 and moves[0].window.meets(move.window)
+                and (not move.reference or number in of_base)
             ]
             (more[found[0]] if found else kept).append(move)
         if kept:
@@ -196,7 +199,7 @@ def joined(group: Group, others: Iterable[Moved]) -> Group:
 
 def _apart(listed: Sequence[Moved]) -> tuple[list[Moved], list[Moved]]:
     """(the stack change's, the machine's) of changes with one key."""
-    if any(each.component in BASE for each in listed[0].differs):
+    if _touches_base(listed[0]):
         return list(listed), []
     on: dict[int, list[Moved]] = defaultdict(list)
     for move in listed:
@@ -209,6 +212,10 @@ def _apart(listed: Sequence[Moved]) -> tuple[list[Moved], list[Moved]]:
         for move in here:
             (machine if move.reference or _size(move) <= most else rest).append(move)
     return rest, machine
+
+
+def _touches_base(move: Moved) -> bool:
+    return any(each.component in BASE for each in move.differs)
 
 
 def _size(move: Moved) -> float:

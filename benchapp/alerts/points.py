@@ -19,6 +19,7 @@ from typing import Any
 
 from django.db import connection
 
+from benchapp.alerts.detect import MINIMUM_HISTORY
 from benchapp.catalog.models import Stack
 from benchapp.catalog.versions import is_candidate, version_order
 from benchapp.runs.ranking import DOUBTFUL, NEVER_RANKS, RANKED_OUTCOMES
@@ -26,6 +27,8 @@ from benchapp.trends.components import component_order
 
 #: Observations of a series that a look rests on.
 MOST = 400
+#: Steps within so many of the oldest are out of sight where older ones are no longer read.
+EDGE = MINIMUM_HISTORY
 #: Up to so many, their samples are read too: a longer series has shown its spread.
 SAMPLED = 40
 
@@ -64,7 +67,12 @@ def in_order(points: Iterable[Point], stacks: Mapping[int, Mapping[str, str]]) -
     """
     single = {(p.at, p.stack_id): p for p in sorted(points, key=lambda p: p.measurement_id)}
     by_time = sorted(single.values(), key=lambda p: (p.at, p.measurement_id))
-    keys = {stack_id: stack_order(stacks[stack_id]) for stack_id in {p.stack_id for p in by_time}}
+    if not by_time:
+        return []
+    seen = {p.stack_id: stacks[p.stack_id] for p in by_time}
+    # a component that one of them lacks says nothing of which came first
+    common = set.intersection(*map(set, seen.values()))
+    keys = {pk: stack_order({name: of[name] for name in common}) for pk, of in seen.items()}
     if all(keys[a.stack_id] <= keys[b.stack_id] for a, b in pairwise(by_time)):
         return by_time
     return sorted(by_time, key=lambda p: (keys[p.stack_id], p.stack_id, p.at, p.measurement_id))
@@ -73,6 +81,16 @@ def in_order(points: Iterable[Point], stacks: Mapping[int, Mapping[str, str]]) -
 def stacks_in_order(points: Sequence[Point]) -> list[int]:
     """The stacks of ordered points, each once for each time that it begins."""
     return [p.stack_id for i, p in enumerate(points) if i == 0 or points[i - 1].stack_id != p.stack_id]
+
+
+def in_sight_from(points: Sequence[Point]) -> dt.datetime | None:
+    """Since when steps are in sight; None where there is no observation. What stood before a step goes out of
+    sight point by point as a long series grows, until it looks like none."""
+    times = sorted(p.at for p in points)
+    if not times:
+        return None
+    # fewer than MOST, for candidates and doubled ones are read too
+    return times[EDGE if len(times) > MOST // 2 else 0]
 
 
 def of_series(series_id: int, known_from: dt.datetime | None) -> list[Point]:
@@ -115,7 +133,8 @@ def _rows(series_id: int, known_from: dt.datetime | None) -> list[tuple[Any, ...
                 WHERE series_id = %(series)s AND measured_at >= %(from)s
                     AND outcome = ANY(%(outcomes)s) AND NOT flags && %(never)s::varchar[]
                     AND median > 0 AND median < 'infinity'
-                    AND (run_id IS NULL OR run_id NOT IN (SELECT id FROM runs_run WHERE invalid_reason <> ''))
+                    -- by key: a list of the invalid ones would read all runs at each look
+                    AND coalesce((SELECT invalid_reason = '' FROM runs_run WHERE runs_run.id = run_id), true)
                 ORDER BY measured_at DESC, id DESC
                 LIMIT %(most)s
             ) AS newest

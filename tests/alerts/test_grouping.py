@@ -151,6 +151,13 @@ def test_a_step_found_a_night_beside_an_upgrade_is_the_upgrades_where_as_many_mo
     ]
 
 
+def test_a_reference_that_moved_a_night_beside_an_upgrade_is_the_machines_unless_that_touches_its_base():
+    beside = moved(9, night=13, stack_before_id=2, stack_after_id=2, reference=True)
+    assert kinds(sort_out([upgraded(1), upgraded(2), beside])) == [("machine", 1), ("stack", 2)]
+    drivers = [upgraded(n, differs=(DRIVER,)) for n in (1, 2)]
+    assert kinds(sort_out([*drivers, beside])) == [("stack", 3)]
+
+
 def test_later_series_join_the_open_alert_although_their_window_differs():
     (first,) = sort_out([moved(1)])
     assert first.window is not None

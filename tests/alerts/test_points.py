@@ -48,6 +48,15 @@ def test_below_its_own_library_a_stack_is_ordered_by_what_lies_under_it():
     assert stack_order({"torch": "2.9"}) != stack_order({"vllm": "main"})
 
 
+def test_a_component_that_only_some_stacks_name_puts_none_before_another():
+    stacks = {1: {"flashinfer": "0.6.9", "driver": "580"}, 2: STACKS[3] | {"cudnn": "9.1", "driver": "580"}}
+    for old, new in ((1, 2), (2, 1)):
+        found = in_order([point(1, old), point(2, new)], stacks)
+        assert [p.stack_id for p in found] == [old, new]
+    rolled_back = in_order([point(1, 1), point(2, 2)], stacks | {1: stacks[1] | {"driver": "590"}})
+    assert [p.stack_id for p in rolled_back] == [2, 1]
+
+
 def test_of_doubled_moments_the_one_taken_in_last_counts():
     found = in_order(
         [point(1, 2, 5e-3, number=7), point(1, 2, 6e-3, number=9), point(1, 3, number=8)], STACKS

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from benchapp.alerts import stepping, watching
+from benchapp.alerts import closing, points, stepping, triage, watching
 from benchapp.alerts.detect import detect
 from benchapp.alerts.models import Alert, Change, Event, Watch
 from benchapp.alerts.points import MOST, of_series
@@ -169,6 +169,45 @@ def test_an_alert_that_a_person_works_on_does_not_close_itself():
     alert = Alert.objects.get()
     assert alert.closed_at is None
     assert [entry.action for entry in alert.entries.all()] == ["opened", "gone"]
+
+
+def test_a_reference_case_that_moved_less_is_told_beside_what_the_upgrade_moved():
+    nights(range(14), {16: 1e-3, 32: 1e-3}, flashinfer="0.6.3", reference=5e-3)
+    nights(range(14, 22), {16: 1.5e-3, 32: 1e-3}, reference=5.3e-3)
+    watching.look_at_all()
+    assert sorted(Alert.objects.values_list("kind", flat=True)) == ["machine", "stack"]
+    assert "1 of 1 reference cases moved as well." in Alert.objects.get(kind="stack").sentence
+
+
+@pytest.mark.parametrize("by", ["itself", "a person", "an A/B"])
+def test_what_is_back_is_told_again_only_where_its_alert_closed_for_it_was_gone(by):
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 18), {16: 1.2e-3})
+    watching.look_at_all()
+    alert = Alert.objects.get()
+    change = alert.changes.get()
+    if by == "a person":
+        triage.close(alert.pk, None, Alert.State.INVALID, "a fan was broken")
+    else:
+        Alert.objects.update(verdict="SAME" if by == "an A/B" else "")
+        closing.resolve(alert.key, "No longer found.", Alert.State.INVALID)
+    Change.objects.update(gone_at=timezone.now())
+    watching.look(change.series_id)
+    change.refresh_from_db()
+    assert change.gone_at is None
+    assert Alert.objects.count() == (2 if by == "itself" else 1)
+
+
+def test_a_step_whose_old_level_goes_out_of_sight_stays_as_it_was_found(monkeypatch):
+    nights(range(12), {16: 1e-3}, flashinfer="0.6.3")
+    nights(range(12, 24), {16: 1.2e-3})
+    watching.look_at_all()
+    monkeypatch.setattr(points, "MOST", 24)
+    nights(range(24, 35), {16: 1.2e-3})
+    watching.look_at_all()
+    change = Change.objects.get()
+    assert (change.gone_at, change.certain, change.n_before) == (None, True, 12)
+    assert Alert.objects.get().closed_at is None
 
 
 def test_a_muted_series_never_alerts():
