@@ -153,6 +153,7 @@ def _tell(target_id: int, findings: list[_Finding]) -> None:
     key = f"drift:{target_id}"
     if not findings:
         resolve(key, "Its reference cases show no drift any more.")
+        _forget(key)
         return
     target = Target.objects.select_related("host").get(pk=target_id)
     who = f"{target.uuid or target.key} on {target.host or 'an unknown host'}"
@@ -177,8 +178,14 @@ def _tell(target_id: int, findings: list[_Finding]) -> None:
 
 def _is_news(key: str, seen: list[str]) -> bool:
     """Whether the reference cases are others than those that the alert tells of, or that a person closed it
-    over; figures that move by the hour are no news."""
+    over and that drifted ever since; figures that move by the hour are no news."""
     last = Alert.objects.filter(key=key).order_by("-pk").first()
-    if last is None or last.state == Alert.State.FIXED:
-        return True
-    return not set(seen) <= set(last.evidence["kept"]["cases"])
+    return last is None or not set(seen) <= set(last.evidence["kept"]["cases"])
+
+
+def _forget(key: str) -> None:
+    """Nothing drifts: whatever does from now on is news, also after a person closed the alert."""
+    last = Alert.objects.filter(key=key).order_by("-pk").first()
+    if last is not None and last.evidence["kept"]["cases"]:
+        last.evidence["kept"]["cases"] = []
+        last.save(update_fields=["evidence"])

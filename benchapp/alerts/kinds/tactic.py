@@ -58,14 +58,17 @@ def after(document: Document) -> None:
     place = place_of(document.target)
     held = lasting.held(KIND, place)
     times = times_of(document.pk)
-    several = {key for key, of in times.items() if len({time.kernel for time in of.values()}) > 1}
+    # alone those that regret now, or did: a document may hold many thousands, each with its history
     series = {
         pk: ((case, configuration), backend)
         for pk, case, configuration, backend in Series.objects.filter(
-            target=document.target, metric="time", case__in={case for case, _ in several}
+            target=document.target, metric="time", case__in={case for case, _ in times}
         ).values_list("pk", "case_id", "configuration_id", "backend")
-        if (case, configuration) in several and backend in times[case, configuration]
+        if backend in (of := times.get((case, configuration), {}))
+        and len(of) > 1
+        and (pk in held or regret.of(backend, of) is not None)
     }
+    cases = {case for (case, _), _ in series.values()}
     rows = seen(series)
     current = {
         pk: newest(rows[pk]) for pk in series if pk in rows and newest(rows[pk]).document == document.pk
@@ -82,7 +85,7 @@ def after(document: Document) -> None:
         if before is None:
             continue
         if before.document not in earlier:
-            earlier[before.document] = times_of(before.document, {case for case, _ in several})
+            earlier[before.document] = times_of(before.document, cases)
         key, backend = series[pk]
         if regret.came_with(earlier[before.document].get(key, {}), times[key], backend) is not None:
             about: About = {

@@ -109,13 +109,29 @@ def test_a_gpu_slower_than_its_siblings_is_told_and_one_of_two_is_not():
     assert alert.state == Alert.State.FIXED
 
 
-def test_what_a_person_closed_is_no_news_until_another_case_drifts():
+CLOSED = ("fixed", "wont_fix", "machine")
+
+
+@pytest.mark.parametrize("state", CLOSED)
+def test_what_a_person_closed_is_no_news_until_another_case_drifts(state):
     store(SLOWER)
     drift.sweep()
-    Alert.objects.update(state=Alert.State.WONT_FIX, closed_at=timezone.now())
+    Alert.objects.update(state=state, closed_at=timezone.now())
     drift.sweep()
     assert len(alerts("drift")) == 1
     store(SLOWER, case="empty_kernel:timer=cupti", backend="torch.fill_", level=1e-6)
+    drift.sweep()
+    assert len(alerts("drift")) == 2
+
+
+@pytest.mark.parametrize("state", CLOSED)
+def test_what_a_person_closed_is_news_again_once_it_did_not_drift(state):
+    store(SLOWER)
+    drift.sweep()
+    Alert.objects.update(state=state, closed_at=timezone.now())
+    store([(ago, 1.0) for ago in range(20, -1, -1) for _ in range(2)])  # most of each day
+    drift.sweep()
+    store([(ago, 1.003 ** (20 - ago)) for ago in range(20, -1, -1) for _ in range(4)])
     drift.sweep()
     assert len(alerts("drift")) == 2
 

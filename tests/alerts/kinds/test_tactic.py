@@ -48,6 +48,15 @@ def test_it_closes_itself_once_nothing_beside_it_is_faster():
     assert (the("tactic").state, told(the("tactic"))) == (Alert.State.FIXED, ["opened", "closed"])
 
 
+def test_it_closes_itself_once_all_run_one_kernel_and_not_where_nothing_is_measured_beside_it():
+    store("0.6.9", *choice(19e-6, "tile_64"), day=1)
+    store("0.6.13", *choice(25e-6, "tile_128"), day=2)
+    store("0.6.14", choice(25e-6, "stable")[0], day=3)
+    assert told(the("tactic")) == ["opened"]
+    store("0.6.14", *choice(25e-6, "stable"), day=4)
+    assert (the("tactic").state, told(the("tactic"))) == (Alert.State.FIXED, ["opened", "closed"])
+
+
 def test_a_small_regret_is_uncertain():
     store("0.6.9", *choice(19e-6, "tile_64"), day=1)
     store("0.6.13", *choice(20.8e-6, "tile_128"), day=2)
