@@ -40,7 +40,7 @@ def run(stand: Stand) -> Iterator[Result | Skipped]:
             yield Skipped(each.title, str(unavailable))
     # All at once: what is counted is CPU time.
     with ThreadPoolExecutor() as pool:
-        replaying = pool.submit(online.replay, stand.size(100, 5), stand.size(8_000, 100), stand.seed)
+        replaying = pool.submit(online.replay, stand.size(100, 5), stand.size(2_000, 100), stand.seed)
         few = {name: series[:OTHERS_SERIES] for name, series in drawn.items()}
         asked = {
             each: pool.submit(ask, each, python, (drawn if each == OURS else few) | real)
