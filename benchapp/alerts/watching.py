@@ -24,8 +24,8 @@ from psycopg.errors import QueryCanceled
 from benchapp.alerts import changes
 from benchapp.alerts.actions import raise_event
 from benchapp.alerts.detect import spread
-from benchapp.alerts.gathering import gather
-from benchapp.alerts.models import Event, Watch
+from benchapp.alerts.gathering import MOST, gather
+from benchapp.alerts.models import Change, Event, Watch
 from benchapp.alerts.points import of_series, stacks_in_order
 from benchapp.alerts.stepping import steps
 from benchapp.runs.broker import ask_control
@@ -139,24 +139,19 @@ def look_at_due() -> int:
 
 
 def look_at_all(series_ids: Collection[int] | None = None) -> int:
-    """Look at every series that waits, or at these, however long it takes. Returns how many."""
+    """Look at every series that waits, or at these, however long it takes. Returns how many; one that another
+    detector is at counts for none."""
     looked = Looked()
     waiting = Watch.objects.filter(due_at__isnull=False) if series_ids is None else Watch.objects.all()
     if series_ids is not None:
         waiting = waiting.filter(pk__in=series_ids)
     for series_id in list(waiting.order_by("pk").values_list("pk", flat=True)):
         _look_safely(series_id, looked, only_due=series_ids is None)
-    while gather(looked.alerts):
+    pending = Change.objects.filter(alert=None, gone_at=None).count()
+    for _ in range(1 + pending // MOST):
+        gather(looked.alerts)
         looked.alerts.clear()
     return looked.series
-
-
-def look(series_id: int) -> bool:
-    """Look at one series now and make alerts of what was found. False where another detector is at it."""
-    looked = Looked()
-    _look_safely(series_id, looked, only_due=False)
-    gather(looked.alerts)
-    return bool(looked.series)
 
 
 def _look_safely(series_id: int, looked: Looked, *, only_due: bool) -> None:

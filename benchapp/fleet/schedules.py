@@ -227,6 +227,7 @@ def pause(schedule: Schedule, user: User | None) -> bool:
     changed = Schedule.objects.filter(pk=schedule.pk, paused_at=None).update(paused_at=now(), next_due=None)
     if changed:
         audit.record(user, "pause_schedule", f"schedule {schedule.name}")
+        alerts.paused(schedule.pk, f"The schedule {schedule.name} was paused.")
     return bool(changed)
 
 

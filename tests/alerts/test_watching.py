@@ -151,7 +151,7 @@ def test_a_new_baseline_forgets_what_was_before():
     watch = Watch.objects.get()
     watch.known_from = FIRST + dt.timedelta(days=12)
     watch.save()
-    assert watching.look(watch.pk)
+    assert watching.look_at_all([watch.pk])
     assert Watch.objects.get().points == 6
     assert Change.objects.get().gone_at is not None
     alert = Alert.objects.get()
@@ -165,7 +165,7 @@ def test_an_alert_that_a_person_works_on_does_not_close_itself():
     Alert.objects.update(state=Alert.State.INVESTIGATING)
     Watch.objects.update(known_from=FIRST + dt.timedelta(days=12))
     for _ in range(2):
-        watching.look(Watch.objects.get().pk)
+        watching.look_at_all([Watch.objects.get().pk])
     alert = Alert.objects.get()
     assert alert.closed_at is None
     assert [entry.action for entry in alert.entries.all()] == ["opened", "gone"]
@@ -192,7 +192,7 @@ def test_what_is_back_is_told_again_only_where_its_alert_closed_for_it_was_gone(
         Alert.objects.update(verdict="SAME" if by == "an A/B" else "")
         closing.resolve(alert.key, "No longer found.", Alert.State.INVALID)
     Change.objects.update(gone_at=timezone.now())
-    watching.look(change.series_id)
+    watching.look_at_all([change.series_id])
     change.refresh_from_db()
     assert change.gone_at is None
     assert Alert.objects.count() == (2 if by == "itself" else 1)
@@ -279,11 +279,11 @@ def test_a_crash_in_one_series_leaves_the_others_and_is_told_once(monkeypatch):
     failed = Watch.objects.exclude(failure="").get()
     assert failed.series.case.params["m"] == 32
     assert "ZeroDivisionError" in failed.failure and "hunter2" not in failed.failure
-    watching.look(failed.pk)
+    watching.look_at_all([failed.pk])
     event = Event.objects.get(kind="detection_failed")
     assert "hunter2" not in event.sentence
     monkeypatch.undo()
-    watching.look(failed.pk)
+    watching.look_at_all([failed.pk])
     assert sizes(Alert.objects.get()) == [16, 32]
     failed.refresh_from_db()
     assert failed.failure == ""
@@ -305,7 +305,7 @@ def test_a_hundred_thousand_points_of_one_series_are_read_no_further_than_needed
             [first.pk, series.pk, first.stack_id],
         )
     watching.mark([series.pk])
-    assert watching.look(series.pk)
+    assert watching.look_at_all([series.pk])
     watch = Watch.objects.get()
     assert (watch.points, watch.failure) == (MOST, "")
     assert Change.objects.get().n_after == 100
@@ -381,7 +381,7 @@ def test_two_detectors_at_once_open_one_alert_and_never_look_at_one_series_twice
         refused: list[bool] = []
 
         def look() -> None:
-            refused.append(watching.look(watch.pk))
+            refused.append(watching.look_at_all([watch.pk]))
             connections.close_all()
 
         thread = threading.Thread(target=look)

@@ -1,5 +1,5 @@
 """A schedule without data: one alert a schedule, joined by each further firing that yields none, closed by
-one that does."""
+one that does, or once the schedule is paused."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ def without_data(event: Event) -> Alert:
 def yielded(schedule: int, sentence: str) -> Alert | None:
     """Close the alert of a schedule whose firing brought data; None where none is open."""
     return resolve(_key(schedule), sentence)
+
+
+def paused(schedule: int, sentence: str) -> Alert | None:
+    """Close the alert of a schedule that fires no more: no data is waited for. None where none is open."""
+    return resolve(_key(schedule), sentence, Alert.State.WONT_FIX)
 
 
 def _ordinal(number: int) -> str:

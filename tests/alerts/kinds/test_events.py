@@ -53,6 +53,16 @@ def test_a_schedule_without_data_is_one_alert_until_a_firing_yields_some():
     assert [each.state for each in alerts("schedule")] == [Alert.State.FIXED, Alert.State.NEW]
 
 
+def test_nothing_is_waited_for_of_a_schedule_that_is_paused():
+    schedule = schedules.add({"name": "nightly", "ask": ASK, "cron": "0 3 * * *", "timezone": "UTC"}, None)
+    ended(fire(schedule, 1), data=False)
+    schedules.pause(schedule, None)
+    assert (the("schedule").state, told(the("schedule"))) == (Alert.State.WONT_FIX, ["opened", "closed"])
+    schedules.resume(schedule, None)
+    ended(fire(schedule, 2), data=False)
+    assert [each.state for each in alerts("schedule")] == [Alert.State.WONT_FIX, Alert.State.NEW]
+
+
 def test_survivors_that_vanish_are_an_alert_until_they_are_back():
     fewer = UNTIL_0_6_7[:3]
     store(listed_survey("0.6.3", "4.2.1", UNTIL_0_6_7, day=1))
