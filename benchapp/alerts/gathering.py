@@ -24,6 +24,7 @@ from benchapp.alerts.kinds.reference import is_reference
 from benchapp.alerts.models import Alert, Change, Event
 from benchapp.alerts.opening import Proposal, note, open_or_join
 from benchapp.catalog.locks import lock
+from benchapp.catalog.models import Stack, Target
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +74,7 @@ def _of_alert() -> QuerySet[Change]:
 
 
 def _live() -> QuerySet[Change]:
-    return Change.objects.filter(gone_at=None).select_related(
-        "series__case", "series__target__host", "stack_before", "stack_after"
-    )
+    return Change.objects.filter(gone_at=None).select_related("series__case")
 
 
 def _beside(new: Sequence[Moved]) -> Q:
@@ -100,21 +99,29 @@ def _beside(new: Sequence[Moved]) -> Q:
 def _moved(changes: Iterable[Change]) -> list[Moved]:
     listed = list(changes)
     measured_here = _measured_here({change.series_id for change in listed})
+    # an upgrade moves thousands, all of a few stacks and targets
+    targets = Target.objects.select_related("host").in_bulk({change.series.target_id for change in listed})
+    pairs = {(change.stack_before_id, change.stack_after_id) for change in listed}
+    stacks = Stack.objects.in_bulk({pk for pair in pairs for pk in pair})
     differs = {
-        (c.stack_before_id, c.stack_after_id): suspects.differences(
-            c.stack_before.components, c.stack_after.components
-        )
-        for c in listed
+        (old, new): suspects.differences(stacks[old].components, stacks[new].components) for old, new in pairs
     }
     return [
-        _move(change, differs[change.stack_before_id, change.stack_after_id], measured_here)
+        _move(
+            change,
+            targets[change.series.target_id],
+            differs[change.stack_before_id, change.stack_after_id],
+            measured_here,
+        )
         for change in listed
     ]
 
 
-def _move(change: Change, differs: tuple[suspects.Differs, ...], measured_here: set[int]) -> Moved:
+def _move(
+    change: Change, target: Target, differs: tuple[suspects.Differs, ...], measured_here: set[int]
+) -> Moved:
     series = change.series
-    case, target = series.case, series.target
+    case = series.case
     return Moved(
         change_id=change.pk,
         alert_id=change.alert_id,
@@ -240,9 +247,8 @@ def _write(group: Group) -> Alert:
         alert.target = None
         alert.host = alert.host if group.kind == Alert.Kind.MACHINE else None
         alert.save(update_fields=["target", "host"])
-    Change.objects.filter(pk__in=[move.change_id for move in group.moves]).exclude(alert=alert).update(
-        alert=alert
-    )
+    others = [move.change_id for move in group.moves if move.alert_id != alert.pk]
+    Change.objects.filter(pk__in=others).update(alert=alert)
     return alert
 
 
