@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from django.conf import settings
@@ -110,8 +111,8 @@ def _for_programs(alert: Alert) -> Told:
         "worse": alert.worse,
         "certain": alert.certain,
         "verdict": str(alert.verdict) or None,
-        "ratio": alert.ratio,
-        "cost": alert.cost,
+        "ratio": _number(alert.ratio),
+        "cost": _number(alert.cost),
         "host": str(alert.host) if alert.host else None,
         "target": alert.target.key if alert.target else None,
         "stack_before": components(alert.stack_before),
@@ -121,6 +122,11 @@ def _for_programs(alert: Alert) -> Told:
         "upstream_url": alert.upstream_url or None,
         "opened_at": alert.opened_at.isoformat(),
     }
+
+
+def _number(value: float | None) -> float | None:
+    """JSON has neither NaN nor infinity."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def compose_digest(alerts: list[Alert]) -> Told:

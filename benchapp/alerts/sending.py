@@ -105,17 +105,18 @@ def claim() -> list[Delivery]:
         try:
             with transaction.atomic():
                 told = _composed(row)
+                if told:
+                    row.save(update_fields=["attempts", "next_at", "message"])
         except Exception as error:  # one alert that cannot be worded holds up no other
             logger.exception("delivery %s", row.pk)
             row.state, row.next_at = _State.DEAD, None
             row.error = f"Tilewatch found no words for it: {type(error).__name__}."
             row.save(update_fields=["attempts", "next_at", "state", "error"])
             continue
-        if not told:
+        if told:
+            claimed.append(row)
+        else:
             row.delete()
-            continue
-        row.save(update_fields=["attempts", "next_at", "message"])
-        claimed.append(row)
     return claimed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import socket
 import threading
 
@@ -11,7 +12,7 @@ from django.db import connections
 from django.utils import timezone
 
 from benchapp.alerts import channel_actions, channel_queries, deliveries, messages, sending
-from benchapp.alerts.models import Channel
+from benchapp.alerts.models import Alert, Channel
 from benchapp.alerts.notifiers.base import Failure
 from benchapp.celery import app
 from benchapp.people.models import Role, User
@@ -221,8 +222,33 @@ def test_an_alert_that_cannot_be_worded_holds_up_no_other(told, hook, make_alert
     deliveries.decide(make_alert("another").pk)
     sending.deliver()
     sending.deliver()
+    sending.deliver()
     assert states(channel) == [("opened", "dead"), ("opened", "sent")]
     assert "found no words for it: ValueError" in channel.deliveries.get(alert=alert).error
+
+
+@pytest.mark.parametrize("field", ["ratio", "cost"])
+def test_figures_beyond_all_bounds_hold_up_nothing(make_alert, make_channel, hook, field):
+    channel = make_channel("hooks", hook)
+    endless, usual = make_alert("endless"), make_alert("usual")
+    Alert.objects.filter(pk=endless.pk).update(**{field: float("inf")})
+    deliveries.decide(endless.pk)
+    deliveries.decide(usual.pk)
+    sending.deliver()
+    assert states(channel) == [("opened", "sent")] * 2
+    assert [json.loads(each.body)["alert"][field] for each in hook.asked] == [None, getattr(usual, field)]
+
+
+def test_what_cannot_be_stored_is_a_dead_letter(told, hook, make_alert, monkeypatch):
+    channel, alert = told
+    other = make_alert("other")
+    deliveries.decide(other.pk)
+    composed = {alert.pk: {**messages.compose(alert, "opened"), "title": "\0"}}
+    compose = sending.compose
+    monkeypatch.setattr(sending, "compose", lambda of, why: composed.get(of.pk) or compose(of, why))
+    sending.deliver()
+    sending.deliver()
+    assert states(channel) == [("opened", "dead"), ("opened", "sent")]
 
 
 def test_a_fault_of_tilewatch_itself_is_told_without_its_words(told, monkeypatch, caplog):
