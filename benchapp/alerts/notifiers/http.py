@@ -110,7 +110,7 @@ def retry_after(text: str) -> float | None:
         return float(text)
     try:
         at = email.utils.parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
     if at.tzinfo is None:
         at = at.replace(tzinfo=dt.UTC)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import socket
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from benchapp.alerts.notifiers.deadline import Deadline
 from benchapp.alerts.notifiers.email.form import EmailSettings
 from benchapp.alerts.notifiers.email.render import mail
 from benchapp.alerts.notifiers.registry import notifier
-from tests.alerts.notifiers.servers import smtp_server
+from tests.alerts.notifiers.servers import Mailbox, smtp_server
 
 pytestmark = pytest.mark.usefixtures("secrets", "private")
 TO = ["gpu-alerts@example.org", "ann@example.org"]
@@ -193,3 +195,23 @@ def test_the_form_names_what_is_wrong(fields, faulty, settings):
     form = EmailSettings({**FORM, **fields})
     assert not form.is_valid() and set(form.errors) == {faulty}
     assert "hunter2" not in str(form.errors)
+
+
+def test_an_answer_without_end_is_not_read_to_its_end(message):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        sent = []
+
+        def talk() -> None:
+            peer, _ = listening.accept()
+            with peer, contextlib.suppress(OSError):
+                while sum(sent) < 64 * 1024 * 1024:
+                    sent.append(peer.send(b"220-" + b"x" * 4000 + b"\r\n"))
+
+        thread = threading.Thread(target=talk, daemon=True)
+        thread.start()
+        box = Mailbox()
+        box.port = listening.getsockname()[1]
+        failure = refused(box, message)
+        thread.join()
+    assert "more than 262,144 bytes" in failure.sentence
+    assert sum(sent) < 64 * 1024 * 1024

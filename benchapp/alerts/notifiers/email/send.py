@@ -5,6 +5,7 @@ import contextlib
 import smtplib
 import socket
 import ssl
+from typing import IO
 
 from benchapp.alerts.notifiers.addresses import connect
 from benchapp.alerts.notifiers.base import Config, Failure, Message, said, secret
@@ -12,9 +13,33 @@ from benchapp.alerts.notifiers.deadline import Deadline
 from benchapp.alerts.notifiers.email.form import PLAIN, STARTTLS, TLS
 from benchapp.alerts.notifiers.email.render import mail
 
+#: Read of all that a server says in one session.
+MAX_ANSWERS = 262_144
+
+
+class _Answers:
+    """Lines of a server, which smtplib would take up without end. Raises OSError beyond MAX_ANSWERS bytes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._left = MAX_ANSWERS
+
+    def readline(self, limit: int) -> bytes:
+        line = self._file.readline(limit)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"it answered more than {MAX_ANSWERS:,} bytes")
+        return line
+
+    def close(self) -> None:
+        self._file.close()
+
 
 class _Session(smtplib.SMTP):
     """SMTP over a connection that is there already: smtplib would look the name up again."""
+
+    file: _Answers | None
+    sock: socket.socket | None
 
     def __init__(self, sock: socket.socket, host: str, hello: str) -> None:
         super().__init__(local_hostname=hello)
@@ -23,6 +48,11 @@ class _Session(smtplib.SMTP):
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         return self._ready
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = _Answers(self.sock.makefile("rb"))
+        return super().getreply()
 
 
 def where(config: Config) -> str:
