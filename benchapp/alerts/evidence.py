@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import math
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -108,13 +108,13 @@ def _moment(text: str) -> dt.datetime | None:
     """The time that an ISO 8601 text with its zone says."""
     try:
         moment = parse_datetime(text)
-    except ValueError:
+        return None if moment is None or moment.tzinfo is None else moment.astimezone(dt.UTC)
+    except (ValueError, OverflowError):
         return None
-    return None if moment is None or moment.tzinfo is None else moment.astimezone(dt.UTC)
 
 
 def _number(name: str, value: float) -> str:
-    if not math.isfinite(value):
+    if not abs(value) <= sys.float_info.max:  # NaN, and whole numbers that no float holds
         return NONE
     last = name.rpartition("_")[2]
     if last == "ratio":

@@ -24,9 +24,9 @@ PLACES = frozenset({"host", "hosts", "place", "gpu", "gpus", "target", "on", "ru
 CHANGES, COMPARISONS = 20, 20
 #: What looks like a place of this installation, wherever it stands.
 _PRIVATE = re.compile(
-    r"(?:GPU|MIG)-[0-9A-Za-z-]{4,}|[a-z][a-z0-9+.-]*://\S+"
+    r"(?:GPU|MIG)-[0-9A-Za-z-]{4,}|[a-z][a-z0-9+.-]{0,30}://\S+"
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<![\w.])(?:/[\w.+-]+){2,}"
-    r"|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b",
+    r"|[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+\b",
     re.IGNORECASE,
 )
 

@@ -99,6 +99,12 @@ def test_evidence_of_any_make_can_be_shown(evidence):
             assert len(row) == len(block.columns)
 
 
+def test_numbers_and_times_beyond_all_bounds_are_shown_as_none_or_as_they_are():
+    late = "9999-12-31T23:59:59-23:00"
+    facts = dict(blocks({"count": 10**400, "seen_at": late, "time_s": -(10**400)})[0].facts)
+    assert facts == {"count": "–", "seen at": late, "time": "–"}
+
+
 def test_what_a_kind_keeps_for_itself_is_not_shown_and_times_are_read():
     found = blocks({"kept": {"series": [1]}, "since": "2026-11-20T10:00:00+00:00", "moved": 3})
     assert [block.facts for block in found] == [(("moved", "3"), ("since", "2026-11-20 10:00 UTC"))]

@@ -85,6 +85,11 @@ def test_versions_and_labels_stay_as_they_are():
         assert upstream.version(text, ["box"]) == f"`{text}`"
 
 
+def test_long_text_is_read_in_one_go():
+    for text in ("a" * 200_000, "a." * 100_000, "a-" * 100_000):
+        assert upstream.private(text) == text
+
+
 def test_markdown_and_html_of_a_label_stay_text():
     hostile = "a|b `c` <img src=x> @team #12 [x](http://e.example)\n## heading"
     said = upstream.code(hostile)
