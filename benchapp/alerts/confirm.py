@@ -180,7 +180,9 @@ def ended(run: Run) -> None:
         alert = locked(pk)
         if run.state != State.DONE:
             _came_to_nothing(alert, run)
-        elif run.kind != Run.Kind.CONFIRM:
+        elif run.kind == Run.Kind.CONFIRM:  # `after` has heard what it compared
+            _cannot(alert, f"Run {run.pk}, which was to confirm it, compared nothing.", None)
+        else:
             said = confirm_machine.judge(alert, run, alert.confirm_facts.get("series", ()))
             if said is None:
                 _cannot(alert, f"Run {run.pk} measured none of its cases in fresh processes.", None)

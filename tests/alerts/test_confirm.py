@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -15,9 +16,10 @@ from benchapp.alerts.opening import Proposal, open_or_join
 from benchapp.alerts.signals import alert_closed, alert_updated
 from benchapp.catalog.models import Recipe
 from benchapp.fleet.models import Installation
+from benchapp.ingest.actions import ingest
 from benchapp.people.models import AuditEntry, Role, User
 from benchapp.runs import actions, work
-from benchapp.runs.models import Measurement, Run, State
+from benchapp.runs.models import Document, Measurement, Run, State
 from benchapp.runs.requests import recipe
 from tests.alerts.moved_alerts import SLOWER, answer, moved
 from tests.alerts.nights import gpu
@@ -120,6 +122,18 @@ def test_slow_makes_it_certain_and_nothing_that_joins_takes_that_away(box):
     open_or_join(_joined(alert, "One more case moved."))
     joined = fresh(alert)
     assert (joined.certain, joined.confidence, joined.cost) == (True, found.confidence, found.cost)
+
+
+def test_an_a_b_that_delivers_another_document_confirms_nothing(box):
+    alert = moved()
+    run = ask(alert)
+    assert work.claim([run.queue], "gpu-a@box/aaaaaaaa") is not None
+    run.refresh_from_db()
+    other = json.loads(bytes(Document.objects.latest("pk").body)) | {"notes": ["measured, not compared"]}
+    ingest(work.deliver(run.pk, run.attempt, json.dumps(other).encode()))
+    found = fresh(alert)
+    assert (found.confirm, found.verdict) == ("cannot", "")
+    assert history(alert)[-1] == f"Run {run.pk}, which was to confirm it, compared nothing."
 
 
 def test_same_closes_what_nobody_has_taken(box):
