@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from benchapp.alerts.messages import about, compose_test
 from benchapp.alerts.models import Alert, Channel, Delivery, Entry
+from benchapp.alerts.narrowing import HOLD
 from benchapp.alerts.notifiers.registry import notifier
 from benchapp.alerts.routing import channels_of, is_told
 from benchapp.catalog.locks import lock
@@ -128,9 +129,12 @@ def _thread() -> str:
 
 
 def catch_up() -> None:
-    """Decide again for alerts that something happened to lately. One that stumbles keeps none from theirs."""
+    """Decide again for alerts that something happened to lately, and for those that have waited long enough.
+    One that stumbles keeps none from theirs."""
     since = timezone.now() - CATCH_UP
-    for alert_id in set(Entry.objects.filter(at__gte=since).values_list("alert_id", flat=True)):
+    happened = Entry.objects.filter(at__gte=since).values_list("alert_id", flat=True)
+    waited = Alert.objects.filter(opened_at__range=(since - HOLD, timezone.now() - HOLD), closed_at=None)
+    for alert_id in {*happened, *waited.values_list("pk", flat=True)}:
         try:
             decide(alert_id)
         except Exception:

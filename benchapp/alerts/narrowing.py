@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
@@ -14,15 +15,29 @@ from benchapp.people.models import User
 
 Verdict = Alert.Verdict
 CONFIRMED = (Verdict.SLOW, Verdict.FAST)
+#: Kinds that an A/B decides, or measuring again.
+DECIDED_BY_RUNS = (Alert.Kind.STACK, Alert.Kind.MACHINE, Alert.Kind.BUILD)
+#: So long a certain one of these waits to be decided before it is told without: its host may be away.
+HOLD = dt.timedelta(hours=24)
 
 
 def asleep() -> Q:
     return Q(snoozed_until__gt=timezone.now()) | Q(snoozed_version__gt="")
 
 
+def decided() -> Q:
+    """Of alerts: confirmed by a run; or certain, and no run said or will soon say more of it."""
+    waiting = Q(
+        kind__in=DECIDED_BY_RUNS,
+        confirm__in=(Alert.Confirm.NONE, Alert.Confirm.ASKED),
+        opened_at__gt=timezone.now() - HOLD,
+    )
+    return Q(verdict__in=CONFIRMED) | (Q(certain=True, verdict=Verdict.NONE) & ~waiting)
+
+
 def told() -> Q:
-    """Of alerts: open, measured here, awake, and certain or confirmed."""
-    return Q(closed_at=None, recorded=False) & ~asleep() & (Q(certain=True) | Q(verdict__in=CONFIRMED))
+    """Of alerts: whether people are told of it: open, measured here, awake, and decided."""
+    return Q(closed_at=None, recorded=False) & ~asleep() & decided()
 
 
 def sure(which: str) -> Q:
@@ -32,8 +47,8 @@ def sure(which: str) -> Q:
     if which == "refuted":
         return Q(verdict=Verdict.SAME)
     if which == "certain":
-        return Q(verdict=Verdict.NONE, certain=True)
-    return Q(verdict=Verdict.AMBG) | Q(verdict=Verdict.NONE, certain=False)
+        return Q(verdict=Verdict.NONE) & decided()
+    return ~decided() & ~Q(verdict=Verdict.SAME)
 
 
 def in_state(which: str) -> Q:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from benchapp.alerts import words
 from benchapp.alerts.charts import SIDE, Sparkline, sparkline
 from benchapp.alerts.models import Alert, BisectStep, Change, Watch
-from benchapp.alerts.narrowing import CONFIRMED, asleep, told
+from benchapp.alerts.narrowing import asleep, decided, told
 from benchapp.alerts.points import Point, in_order
 from benchapp.catalog.models import Stack
 from benchapp.runs.models import Measurement
@@ -181,13 +181,12 @@ class Standing:
 def standing() -> Standing:
     """Over all open alerts, in one query. Recorded ones count as such, whatever else they are."""
     awake = ~asleep()
-    sure_enough = Q(certain=True) | Q(verdict__in=CONFIRMED)
     counted = Alert.objects.filter(closed_at=None).aggregate(
         n_open=Count("id"),
         n_told=Count("id", filter=told()),
         n_worse=Count("id", filter=told() & Q(worse=True)),
         n_recorded=Count("id", filter=awake & Q(recorded=True)),
-        n_uncertain=Count("id", filter=awake & Q(recorded=False) & ~sure_enough),
+        n_uncertain=Count("id", filter=awake & Q(recorded=False) & ~decided()),
         n_asleep=Count("id", filter=asleep()),
     )
     return Standing(**{name.removeprefix("n_"): number for name, number in counted.items()})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from django.utils import timezone
-
 from benchapp.alerts.models import Alert, Change, Channel, Route
+from benchapp.alerts.narrowing import told
 from benchapp.catalog.models import Case, Target
 
 #: Kinds of cases that are of a whole model, named in their parameters.
@@ -87,9 +86,5 @@ def words_of(route: Route) -> str:
 
 
 def is_told(alert: Alert) -> bool:
-    """Whether people are told of it: open, not recorded, not asleep, and certain or confirmed by an A/B."""
-    asleep = bool(alert.snoozed_version) or (
-        alert.snoozed_until is not None and alert.snoozed_until > timezone.now()
-    )
-    sure = alert.certain or alert.verdict in (Alert.Verdict.SLOW, Alert.Verdict.FAST)
-    return alert.closed_at is None and not alert.recorded and not asleep and sure
+    """Whether people are told of it as it stands in the database: see `narrowing.told`."""
+    return Alert.objects.filter(told(), pk=alert.pk).exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 
 from benchapp.alerts.models import Alert, Channel, Delivery, Route
@@ -89,7 +89,12 @@ def make_alert(stacks: tuple[Stack, Stack]) -> MakeAlert:
             "ratio": 1.2, "host": host, "target": target, "stack_before": stacks[0], "stack_after": stacks[1],
             **fields,
         }  # fmt: skip
-        return open_or_join(Proposal(key=key, **said))[0]
+        # nothing here can be confirmed, so that what is certain is told at once
+        with transaction.atomic():
+            alert, opened = open_or_join(Proposal(key=key, **said))
+            if opened:
+                Alert.objects.filter(pk=alert.pk).update(confirm=Alert.Confirm.CANNOT)
+        return alert
 
     return make
 

@@ -40,28 +40,47 @@ def test_an_alert_is_told_once_when_it_opens(make_alert, make_channel, django_ca
     assert states(channel) == [("opened", "sent")]
 
 
-SURE = {"certain": True}
 LATER = dt.timedelta(days=1)
 
 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        (SURE, True),
+        ({}, True),
         ({"certain": False}, False),
         ({"certain": False, "verdict": "SLOW"}, True),
         ({"certain": False, "verdict": "FAST"}, True),
         ({"certain": False, "verdict": "AMBG"}, False),
-        ({**SURE, "recorded": True}, False),
-        ({**SURE, "snoozed_until": timezone.now() + LATER}, False),
-        ({**SURE, "snoozed_until": timezone.now() - LATER}, True),
-        ({**SURE, "snoozed_component": "flashinfer", "snoozed_version": "0.7.0"}, False),
-        ({**SURE, "state": "acknowledged"}, True),
-        ({**SURE, "state": "invalid", "closed_at": timezone.now()}, False),
+        ({"recorded": True}, False),
+        ({"snoozed_until": timezone.now() + LATER}, False),
+        ({"snoozed_until": timezone.now() - LATER}, True),
+        ({"snoozed_component": "flashinfer", "snoozed_version": "0.7.0"}, False),
+        ({"state": "acknowledged"}, True),
+        ({"state": "invalid", "closed_at": timezone.now()}, False),
+        # what a run can decide waits for it, and an A/B that could not decide leaves it a question
+        ({"confirm": ""}, False),
+        ({"confirm": "asked"}, False),
+        ({"confirm": "asked", "opened_at": timezone.now() - LATER}, True),
+        ({"confirm": "asked", "kind": "correctness"}, True),
+        ({"confirm": "done", "verdict": "AMBG"}, False),
+        ({"confirm": "done", "verdict": "SAME", "state": "acknowledged"}, False),
     ],
 )
-def test_what_is_told(fields, told):
-    assert is_told(Alert(**fields)) is told
+def test_what_is_told(make_alert, fields, told):
+    alert = make_alert()
+    Alert.objects.filter(pk=alert.pk).update(**fields)
+    assert is_told(alert) is told
+
+
+def test_what_no_run_has_decided_in_a_day_is_told_without(make_alert, make_channel):
+    channel, alert = make_channel("hooks"), make_alert()
+    Alert.objects.filter(pk=alert.pk).update(confirm="asked")
+    deliveries.decide(alert.pk)
+    assert states(channel) == []
+    alert.entries.update(at=timezone.now() - LATER)
+    Alert.objects.filter(pk=alert.pk).update(opened_at=timezone.now() - LATER - dt.timedelta(minutes=1))
+    deliveries.catch_up()
+    assert states(channel) == [("opened", "queued")]
 
 
 def test_an_uncertain_alert_is_told_when_its_ab_decides(make_alert, make_channel):
