@@ -6,7 +6,6 @@ from benchapp.alerts.models import Alert
 
 State = Alert.State
 
-OPEN = (State.NEW, State.ACKNOWLEDGED, State.INVESTIGATING)
 CLOSED = (State.FIXED, State.WONT_FIX, State.INVALID, State.MACHINE)
 
 #: from → to. What is closed is opened again before it can be closed otherwise, so that its history says why.

@@ -39,6 +39,8 @@ LOOK_TASK = "alerts.look"
 SETTLE_S = 20
 #: One task looks no longer: the control worker has other chores.
 BUDGET_S = 10.0
+#: After so long a look that failed is tried again: a database may have been busy.
+RETRY = dt.timedelta(hours=1)
 _BATCH = 50
 #: A statement of a look that takes longer is given up, and the series with it.
 STATEMENT_MS = 20_000
@@ -121,6 +123,7 @@ class Looked:
 def look_at_due() -> int:
     """Look at the series that wait and have settled, those that waited longest first, for `BUDGET_S` at most,
     and make alerts of what was found. Returns how many were looked at; what is left is asked for anew."""
+    Watch.objects.filter(failure__gt="", due_at=None, looked_at__lt=Now() - RETRY).update(due_at=Now())
     looked = Looked()
     settled = Q(looked_at=None) | Q(looked_at__lt=Now() - dt.timedelta(seconds=SETTLE_S))
     waiting = Watch.objects.filter(settled, due_at__isnull=False).order_by("due_at", "pk")

@@ -283,7 +283,9 @@ def test_a_crash_in_one_series_leaves_the_others_and_is_told_once(monkeypatch):
     event = Event.objects.get(kind="detection_failed")
     assert "hunter2" not in event.sentence
     monkeypatch.undo()
-    watching.look_at_all([failed.pk])
+    assert watching.look_at_due() == 0
+    Watch.objects.filter(pk=failed.pk).update(looked_at=timezone.now() - watching.RETRY)
+    assert watching.look_at_due() == 1
     assert sizes(Alert.objects.get()) == [16, 32]
     failed.refresh_from_db()
     assert failed.failure == ""
