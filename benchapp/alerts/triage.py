@@ -57,8 +57,10 @@ def reopen(alert_id: int, user: User | None, reason: str = "") -> Alert:
 
 @transaction.atomic
 def _move(alert_id: int, user: User | None, to: Alert.State, reason: str = "") -> Alert:
+    key = Alert.objects.filter(pk=alert_id).values_list("key", flat=True).first()
+    lock(f"alert:{key}")  # as whoever opens one or joins it does: nothing new gets lost in a closed one
     if to == State.NEW:
-        _nothing_else_open(alert_id)
+        _nothing_else_open(alert_id, key)
     alert = _locked(alert_id)
     if not may_move(alert.state, to):
         raise Meanwhile(_how_it_stands(alert))
@@ -225,9 +227,7 @@ def _locked(alert_id: int) -> Alert:
     return alert
 
 
-def _nothing_else_open(alert_id: int) -> None:
-    key = Alert.objects.filter(pk=alert_id).values_list("key", flat=True).first()
-    lock(f"alert:{key}")  # as whoever opens one does
+def _nothing_else_open(alert_id: int, key: str | None) -> None:
     other = Alert.objects.filter(key=key, closed_at=None).exclude(pk=alert_id).first()
     if other is not None:
         raise Meanwhile(f"Alert {other.pk} about the same thing is open: nothing was changed.")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from benchapp.alerts import triage
 from benchapp.alerts.life import CLOSED, MOVES
 from benchapp.alerts.models import Alert, Entry, Watch
+from benchapp.alerts.opening import Proposal, open_or_join
 from benchapp.alerts.signals import alert_closed, alert_updated
 from benchapp.people.models import AuditEntry
 from tests.alerts.pages import made
@@ -204,3 +206,31 @@ def test_snoozing_and_waking_are_told(ann, heard):
     triage.close(alert.pk, ann, State.FIXED, "x")
     with pytest.raises(triage.Meanwhile):
         triage.snooze(alert.pk, ann, until=until)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_found_while_somebody_closes_opens_another(ann):
+    alert = made.alert(key="moved")
+    opened = []
+
+    def find() -> None:
+        try:
+            opened.append(open_or_join(Proposal("moved", Alert.Kind.STACK, "More", "More of the same.")))
+        finally:
+            connection.close()
+
+    found = threading.Thread(target=find)
+    with transaction.atomic():
+        triage.close(alert.pk, ann, State.FIXED, "fixed in 2.11.1")
+        found.start()
+        for _ in range(1000):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                if cursor.fetchone()[0]:
+                    break
+            time.sleep(0.01)
+    found.join(30)
+    [(other, new)] = opened
+    assert new and other.pk != alert.pk
+    alert.refresh_from_db()
+    assert (alert.state, alert.title) == ("fixed", "A stack alert")
