@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Mapping
+from typing import Any
 
 from benchapp.alerts.models import Alert, Change
 from benchapp.alerts.opening import Proposal, open_or_join
@@ -77,11 +78,12 @@ def opened(
 ) -> Alert:
     """An alert of what moved between two documents, its changes as detection would have found them."""
     first = next(iter(levels.values()))
+    stacks: dict[str, Any] = {"stack_before": sides[0].stack, "stack_after": sides[1].stack}
     worse = first[1] > first[0]
     proposal = Proposal(
         key=key, kind=kind, title="A move", sentence="It moved.", worse=worse, certain=False,
         ratio=first[1] / first[0], confidence=0.8, target=sides[0].target,
-        stack_before=sides[0].stack, stack_after=sides[1].stack,
+        **stacks,
     )  # fmt: skip
     alert, _ = open_or_join(proposal)
     for m, (low, high) in levels.items():
@@ -91,7 +93,7 @@ def opened(
         Change.objects.create(
             series=row, alert=alert,
             at=measured_at(sides[1], row), before_at=measured_at(sides[0], row),
-            stack_before=sides[0].stack, stack_after=sides[1].stack, before=low, after=high, ratio=high / low,
+            **stacks, before=low, after=high, ratio=high / low,
             low=high / low * 0.99, high=high / low * 1.01, confidence=0.8, certain=False, worse=worse,
             n_before=5, n_after=1,
         )  # fmt: skip
@@ -103,17 +105,17 @@ def measured_at(document: Document, series: Series) -> dt.datetime:
 
 
 def answer(
-    run: Run,
-    said: Mapping[int, tuple[str, float]],
+    run: Run | None,
+    said: Mapping[int, tuple[Any, float]],
     *,
-    host: Mapping[int, tuple[str, float]] | None = None,
+    host: Mapping[int, tuple[Any, float]] | None = None,
     metric: str = "time",
 ) -> None:
     """Have a worker claim an A/B and deliver these verdicts and ratios of its cases by M, and of their host
     time; where there are none, that neither side gave a value."""
-    assert work.claim([run.queue], "a-worker@box/aaaaaaaa") is not None
+    assert run is not None and work.claim([run.queue], "a-worker@box/aaaaaaaa") is not None
     run.refresh_from_db()
-    rows = [(m, metric, *told) for m, told in said.items()]
+    rows: list[tuple[Any, ...]] = [(m, metric, *told) for m, told in said.items()]
     rows += [(m, "host_time", *told) for m, told in (host or {}).items()]
     series = {m: _series_of(m, metric) for m in said}
     if rows:
@@ -123,7 +125,8 @@ def answer(
         assert moved_one is not None
         comparisons = [dataclasses.replace(compared(moved_one.series, run, metric, "AMBG", 1.0), **NO_VALUE)]
     target = Change.objects.select_related("series__target").first().series.target
-    there = Target(target.kind, target.arch, target.model or None, target.uuid or None, "box")
+    kind: Any = target.kind
+    there = Target(kind, target.arch, target.model or None, target.uuid or None, "box")
     document = BuildDocument(
         kind="confirm", command=("python",), started_at=FIRST.isoformat(), finished_at=FIRST.isoformat(),
         target=there,
@@ -134,7 +137,15 @@ def answer(
     assert stored.state == Document.State.ACCEPTED, stored.fault
 
 
-NO_VALUE = {"ratio": None, "low": None, "high": None, "pairs": 0, "old": (), "new": (), "why": "no pair"}
+NO_VALUE: dict[str, Any] = {
+    "ratio": None,
+    "low": None,
+    "high": None,
+    "pairs": 0,
+    "old": (),
+    "new": (),
+    "why": "no pair",
+}
 
 
 def _series_of(m: int, metric: str) -> Series:
@@ -142,7 +153,7 @@ def _series_of(m: int, metric: str) -> Series:
     return Series.objects.get(metric=metric, **where)
 
 
-def compared(series: Series, run: Run, metric: str, verdict: str, ratio: float) -> Compared:
+def compared(series: Series, run: Run, metric: Any, verdict: Any, ratio: float) -> Compared:
     """What an A/B of a run says of one case by eight pairs."""
     assert run.recipe_beside is not None
     old, new = ({"flashinfer": each.versions["flashinfer"]} for each in (run.recipe_beside, run.recipe))

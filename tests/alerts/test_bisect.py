@@ -42,7 +42,9 @@ def alert() -> Alert:
 
 def waiting(bisect: Bisect) -> Run:
     """The run that its next step waits for."""
-    return bisect.steps.get(verdict="", run__state=State.QUEUED).run
+    run = bisect.steps.get(verdict="", run__state=State.QUEUED).run
+    assert run is not None
+    return run
 
 
 def sides(run: Run) -> tuple[str, str]:
@@ -51,7 +53,7 @@ def sides(run: Run) -> tuple[str, str]:
 
 def drive(bisect: Bisect, truth: dict[tuple[str, str], str | None]) -> list[tuple[str, str]]:
     """Answer step after step by `truth`; None: the version cannot be measured. Returns what was compared."""
-    compared = []
+    compared: list[tuple[str, str]] = []
     for _ in range(30):
         bisect.refresh_from_db()
         if bisect.state != Bisect.State.RUNNING:

@@ -11,6 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from benchapp.alerts import confirm
+from benchapp.alerts.confirm_plan import PRIORITY
 from benchapp.alerts.models import Alert, Entry
 from benchapp.alerts.opening import Proposal, open_or_join
 from benchapp.alerts.signals import alert_closed, alert_updated
@@ -19,7 +20,7 @@ from benchapp.fleet.models import Installation
 from benchapp.ingest.actions import ingest
 from benchapp.people.models import AuditEntry, Role, User
 from benchapp.runs import actions, work
-from benchapp.runs.models import Document, Measurement, Run, State
+from benchapp.runs.models import Document, Job, Measurement, Run, State
 from benchapp.runs.requests import recipe
 from tests.alerts.moved_alerts import SLOWER, answer, moved
 from tests.alerts.nights import gpu
@@ -48,8 +49,8 @@ def ask(alert: Alert, user: User | None = None) -> Run:
     return run
 
 
-def fail(run: Run, code: str, sentence: str) -> None:
-    assert work.claim([run.queue], "gpu-a@box/aaaaaaaa") is not None
+def fail(run: Run | None, code: str, sentence: str) -> None:
+    assert run is not None and work.claim([run.queue], "gpu-a@box/aaaaaaaa") is not None
     run.refresh_from_db()
     assert work.fail(run.pk, run.attempt, code, sentence)
     actions.tell_ended()
@@ -59,7 +60,7 @@ def test_an_alert_of_versions_asks_for_both_recipes_on_its_own_gpu(box):
     alert = moved()
     assert confirm.ask_waiting() == 1
     run = fresh(alert).confirm_run
-    assert (run.kind, run.queue, run.priority) == (Run.Kind.CONFIRM, "gpu.uuid.GPU-a", confirm.PRIORITY)
+    assert (run.kind, run.queue, run.priority) == (Run.Kind.CONFIRM, "gpu.uuid.GPU-a", PRIORITY)
     assert (run.recipe_beside.versions, run.recipe.versions) == (OLD, NEW)
     assert [case["m"] for case in run.params["cases"]] == [16]
     assert run.params["backends"] == ["flashinfer.mm_bf16.cutlass"]
@@ -127,7 +128,7 @@ def test_slow_makes_it_certain_and_nothing_that_joins_takes_that_away(box):
 def test_an_a_b_that_delivers_another_document_confirms_nothing(box):
     alert = moved()
     run = ask(alert)
-    assert work.claim([run.queue], "gpu-a@box/aaaaaaaa") is not None
+    assert run is not None and work.claim([run.queue], "gpu-a@box/aaaaaaaa") is not None
     run.refresh_from_db()
     other = json.loads(bytes(Document.objects.latest("pk").body)) | {"notes": ["measured, not compared"]}
     ingest(work.deliver(run.pk, run.attempt, json.dumps(other).encode()))
@@ -283,7 +284,7 @@ def test_the_recipe_is_that_of_the_run_where_a_run_measured_it(box):
     change = alert.changes.get()
     versions = NEW | {"torch": "2.12.0"}
     made = Run.objects.create(
-        job=actions.Job.objects.create(title="a night", source="schedule"), kind=Run.Kind.GEMM, queue="gpu",
+        job=Job.objects.create(title="a night", source="schedule"), kind=Run.Kind.GEMM, queue="gpu",
         recipe=Recipe.objects.create(digest="night", versions=versions), state=State.DONE, told=True,
     )  # fmt: skip
     Measurement.objects.filter(series=change.series, measured_at=change.at).update(run=made)

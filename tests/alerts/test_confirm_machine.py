@@ -59,9 +59,9 @@ def drifted(*, reference: float | None = 1.5e-3) -> Alert:
     return opened(levels, sides, kind=Alert.Kind.MACHINE, key="machine")
 
 
-def deliver(run: Run, medians: dict[int, list[float]], reference: float = 1.5e-3, flags=()) -> None:
+def deliver(run: Run | None, medians: dict[int, list[float]], reference: float = 1.5e-3, flags=()) -> None:
     """What the run measured: fresh processes' medians by M."""
-    assert work.claim([run.queue], "gpu-a@box/aaaaaaaa") is not None
+    assert run is not None and work.claim([run.queue], "gpu-a@box/aaaaaaaa") is not None
     at = Run.objects.get(pk=run.pk).created_at
     items = []
     for m, values in medians.items():

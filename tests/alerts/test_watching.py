@@ -380,7 +380,7 @@ def test_two_detectors_at_once_open_one_alert_and_never_look_at_one_series_twice
     assert Alert.objects.get().changes.count() == len(levels)
     with transaction.atomic():
         watch = Watch.objects.select_for_update().order_by("pk").first()
-        refused: list[bool] = []
+        refused: list[int] = []
 
         def look() -> None:
             refused.append(watching.look_at_all([watch.pk]))

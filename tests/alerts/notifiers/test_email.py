@@ -199,7 +199,7 @@ def test_the_form_names_what_is_wrong(fields, faulty, settings):
 
 def test_an_answer_without_end_is_not_read_to_its_end(message):
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        sent = []
+        sent: list[int] = []
 
         def talk() -> None:
             peer, _ = listening.accept()

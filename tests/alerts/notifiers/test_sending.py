@@ -244,7 +244,7 @@ def test_what_cannot_be_stored_is_a_dead_letter(told, hook, make_alert, monkeypa
     other = make_alert("other")
     deliveries.decide(other.pk)
     composed = {alert.pk: {**messages.compose(alert, "opened"), "title": "\0"}}
-    compose = sending.compose
+    compose = messages.compose
     monkeypatch.setattr(sending, "compose", lambda of, why: composed.get(of.pk) or compose(of, why))
     sending.deliver()
     sending.deliver()
