@@ -24,9 +24,14 @@ def tried_of(series: Sequence[int], comparisons: Sequence[Comparison]) -> list[t
     tried = []
     for row in (rows[pk] for pk in series if pk in rows):
         main = found.get((row.case_id, row.backend, row.metric))
-        if main is not None and main.ratio is not None:
+        if main is not None and main.ratio is not None and _on_its_own(row.target, main):
             host = found.get((row.case_id, row.backend, "host_time")) if row.metric == "time" else None
             label = f"{row.case} · {row.backend}" if row.backend else str(row.case)
             told = Tried(label, main, host, on_gpu=row.target.kind == Target.Kind.GPU)
             tried.append((told, main))
     return tried
+
+
+def _on_its_own(target: Target, comparison: Comparison) -> bool:
+    """Whether it was measured where the series was: what another GPU says decides nothing of this one."""
+    return target.kind != Target.Kind.GPU or comparison.target_id == target.pk
