@@ -48,9 +48,16 @@ def between(component: str, good: str, bad: str, asked: Sequence[str] | None) ->
         found = [low, *inside, high]
     else:
         try:
-            found = sorted({clean_version(version, candidates=True) for version in asked}, key=version_order)
+            cleaned = [clean_version(version, candidates=True) for version in asked]
         except ValidationError as error:
             raise ValidationError({"versions": error.messages}) from None
+        found = sorted({version_order(each): each for each in cleaned}.values(), key=version_order)
+        low, high = sorted((good, bad), key=version_order)
+        outside = [x for x in found if not version_order(low) <= version_order(x) <= version_order(high)]
+        if outside:
+            raise ValidationError(
+                {"versions": f"{outside[0]} is not between {good} and {bad}, where the change is."}
+            )
         if len(found) < 2:
             raise ValidationError({"versions": "Expected two versions or more, the good one first."})
     if len(found) > MOST_VERSIONS:

@@ -155,12 +155,23 @@ def cancel_bisect(bisect: Bisect, user: User) -> bool:
     bisect = Bisect.objects.select_for_update(no_key=True).get(pk=bisect.pk)
     if bisect.state != _RUNNING:
         return False
-    _end(alert, bisect, Bisect.State.CANCELLED, f"Cancelled by {user.get_username()}.")
+    _call_off(alert, bisect, f"Cancelled by {user.get_username()}.", user)
+    return True
+
+
+def stop(alert: Alert) -> None:
+    """End the search of a locked alert that was closed, and the A/B that it waits for."""
+    bisect = alert.bisects.select_for_update(no_key=True).filter(state=_RUNNING).first()
+    if bisect is not None:
+        _call_off(alert, bisect, "Called off: its alert was closed.", None)
+
+
+def _call_off(alert: Alert, bisect: Bisect, sentence: str, user: User | None) -> None:
+    _end(alert, bisect, Bisect.State.CANCELLED, sentence)
     audit.record(user, "cancel_bisect", f"alert {alert.pk}", bisect=bisect.pk)
     for step in bisect.steps.filter(run__state__in=ACTIVE, verdict="").select_related("run"):
         assert step.run is not None  # by the filter
         actions.cancel(step.run, user)
-    return True
 
 
 def go_on() -> int:

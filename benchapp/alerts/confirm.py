@@ -191,6 +191,19 @@ def ended(run: Run) -> None:
     bisecting.ended(run)
 
 
+def judged(run: Run) -> None:
+    """A person marked a run invalid, in that transaction: what it decided of open alerts is open again."""
+    decided = Alert.objects.filter(confirm_run=run, closed_at=None).exclude(verdict=Alert.Verdict.NONE)
+    if not run.invalid_reason:
+        return
+    for pk in decided.order_by("pk").values_list("pk", flat=True):
+        alert = locked(pk)
+        alert.verdict = Alert.Verdict.NONE
+        alert.certain = alert.changes.filter(gone_at=None, certain=True).exists()
+        alert.save(update_fields=["verdict", "certain"])
+        _cannot(alert, f"Run {run.pk}, which decided, was marked invalid: {run.invalid_reason}", None)
+
+
 def _came_to_nothing(alert: Alert, run: Run) -> None:
     tries = alert.confirm_facts.get("tries", 1)
     again = run.state == State.FAILED and run.failure_code not in HOPELESS and tries < MOST_TRIES

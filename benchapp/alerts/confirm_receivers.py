@@ -6,12 +6,12 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from benchapp.alerts import confirm
+from benchapp.alerts import bisecting, confirm
 from benchapp.alerts.models import Alert
-from benchapp.alerts.signals import alert_opened, alert_updated
+from benchapp.alerts.signals import alert_closed, alert_opened, alert_updated
 from benchapp.runs import broker
 from benchapp.runs.models import Run
-from benchapp.runs.signals import run_ended
+from benchapp.runs.signals import run_ended, run_judged
 
 
 @receiver(alert_opened)
@@ -24,6 +24,16 @@ def confirm_it(sender: type[Alert], alert: Alert, **kwargs: Any) -> None:
 @receiver(alert_updated)
 def confirm_with_more(sender: type[Alert], alert: Alert, **kwargs: Any) -> None:
     confirm.look_again(alert)
+
+
+@receiver(alert_closed)
+def bisect_no_more(sender: type[Alert], alert: Alert, **kwargs: Any) -> None:
+    bisecting.stop(alert)
+
+
+@receiver(run_judged)
+def what_decided_is_judged(sender: type[Run], run: Run, **kwargs: Any) -> None:
+    confirm.judged(run)
 
 
 @receiver(run_ended)

@@ -35,12 +35,13 @@ class Series:
 def read(file: TextIO) -> dict[str, Series]:
     """The series of a CSV file with a head, by host ("" without that column). Raises Unreadable."""
     reader = csv.reader(file)
-    head = [name.strip().lower() for name in next(reader, [])]
+    rows = _rows(reader)
+    head = [name.strip().lower() for name in next(rows, [])]
     if "value" not in head:
         raise Unreadable(f"line 1: expected a column named value, got {', '.join(head) or 'nothing'}.")
     columns = {name: head.index(name) for name in COLUMNS if name in head}
     found: dict[str, Series] = {}
-    for row, cells in enumerate(_rows(reader)):
+    for row, cells in enumerate(rows):
         line = reader.line_num
         if len(cells) != len(head):
             raise Unreadable(f"line {line}: expected {len(head)} columns, got {len(cells)}.")
@@ -101,7 +102,10 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     try:
         series = _read(chosen.file)
-    except (Unreadable, OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        print(f"{chosen.file}: not text in UTF-8.", file=sys.stderr)
+        return 1
+    except (Unreadable, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         print(f"{chosen.file}: {reason}", file=sys.stderr)
         return 1

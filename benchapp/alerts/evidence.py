@@ -16,8 +16,6 @@ from benchapp.web.templatetags.units import NONE, byte_size, count, duration, si
 #: Rows and columns of a table, and characters of a cell.
 ROWS, COLUMNS, LONGEST = 50, 8, 300
 #: What a kind keeps for itself.
-OWN = "kept"
-#: What a kind keeps for itself.
 KEPT = "kept"
 #: Names that come first, in this order: the database keeps none.
 FIRST = (
@@ -42,7 +40,6 @@ class Block:
 def blocks(evidence: Mapping[str, Any], without: Collection[str] = ()) -> list[Block]:
     """The scalars as one block without a name, then everything else by its name, but for `without`."""
     evidence = {name: value for name, value in evidence.items() if name not in (KEPT, *without)}
-    evidence = {name: value for name, value in evidence.items() if name != OWN}
     plain = {name: value for name, value in evidence.items() if not isinstance(value, Mapping | list | tuple)}
     made = [Block("", facts=_facts(plain))] if plain else []
     return made + [

@@ -240,7 +240,7 @@ def receive(
 
 
 @transaction.atomic
-def cancel(run: Run, user: User) -> bool:
+def cancel(run: Run, user: User | None) -> bool:
     """Cancel what is queued; ask the worker of a running run to stop. False if it had ended already."""
     run = Run.objects.select_for_update().get(pk=run.pk)
     if run.state == State.QUEUED:
@@ -311,7 +311,8 @@ def mark_invalid(run: Run, user: User, reason: str) -> bool:
     run = Run.objects.select_for_update().get(pk=run.pk)
     if run.state not in FINAL or run.invalid_reason == reason:
         return False
-    Run.objects.filter(pk=run.pk).update(invalid_reason=reason)
+    run.invalid_reason = reason
+    run.save(update_fields=["invalid_reason"])
     find_good_again(run.pk)
     run_judged.send(sender=Run, run=run)
     audit.record(user, "mark_invalid" if reason else "mark_valid", f"run {run.pk}", reason=reason)

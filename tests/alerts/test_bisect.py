@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.core.exceptions import ValidationError
 
-from benchapp.alerts import bisecting, confirm
+from benchapp.alerts import bisecting, confirm, triage
 from benchapp.alerts.confirm_plan import PRIORITY
 from benchapp.alerts.models import Alert, Bisect, Entry
 from benchapp.alerts.opening import Proposal, open_or_join
@@ -238,6 +238,17 @@ def test_cancelling_the_run_of_a_step_ends_the_bisect(box, ann):
     assert (bisect.state, bisect.sentence) == ("cancelled", f"Run {run.pk}, one of its steps, was cancelled.")
 
 
+def test_a_bisect_ends_with_its_alert(box, ann):
+    found = alert()
+    bisect = bisecting.ask_bisect(found, ann)
+    run = waiting(bisect)
+    triage.close(found.pk, ann, Alert.State.WONT_FIX, "it is so upstream")
+    bisect.refresh_from_db()
+    run.refresh_from_db()
+    assert (bisect.state, bisect.sentence) == ("cancelled", "Called off: its alert was closed.")
+    assert run.state == State.CANCELLED
+
+
 def test_a_step_whose_end_was_missed_is_taken_up(box):
     bisect = bisecting.ask_bisect(alert())
     answer(waiting(bisect), {16: ("SLOW", 1.06)})
@@ -253,6 +264,18 @@ def test_versions_can_be_chosen(box):
     assert bisect.versions == ["0.6.3", "0.6.5", "0.6.9"]
     with pytest.raises(ValidationError, match="is not a version"):
         bisecting.ask_bisect(moved({32: (1e-5, 2e-5)}, key="other"), versions=["0.6.9", "<script>"])
+
+
+@pytest.mark.parametrize(
+    ("versions", "said"),
+    [
+        (["0.0.1", "0.0.2"], "0.0.1 is not between 0.6.3 and"),
+        (["0.6.3", "0.6.3.0"], "two versions or more"),
+    ],
+)
+def test_versions_that_cannot_hold_the_change_are_refused(box, versions, said):
+    with pytest.raises(ValidationError, match=said):
+        bisecting.ask_bisect(alert(), versions=versions)
 
 
 def test_a_downgrade_is_searched_from_the_newer_to_the_older(box):

@@ -125,6 +125,19 @@ def test_slow_makes_it_certain_and_nothing_that_joins_takes_that_away(box):
     assert (joined.certain, joined.confidence, joined.cost) == (True, found.confidence, found.cost)
 
 
+def test_what_an_invalid_run_decided_is_open_again(box):
+    ann = User.objects.create_user("ann", role=Role.OPERATOR)
+    alert = moved()
+    run = ask(alert)
+    answer(run, {16: ("SLOW", 1.042)})
+    run.refresh_from_db()
+    assert actions.mark_invalid(run, ann, "somebody else was on the GPU")
+    found = fresh(alert)
+    assert (found.verdict, found.confirm, found.certain) == ("", "cannot", False)
+    assert found.confirm_sentence.endswith("was marked invalid: somebody else was on the GPU")
+    assert history(alert)[-1] == found.confirm_sentence
+
+
 def test_an_a_b_that_delivers_another_document_confirms_nothing(box):
     alert = moved()
     run = ask(alert)

@@ -83,6 +83,11 @@ def test_what_cannot_be_read_is_named_with_its_line(csv, capsys, text, said):
     assert capsys.readouterr().err.endswith(f": {said}\n")
 
 
+def test_a_head_that_is_no_csv_is_told(csv, capsys):
+    assert main([csv("x" * 200_000)]) == 1
+    assert "not CSV" in capsys.readouterr().err
+
+
 def test_a_file_that_is_no_text_and_one_that_is_missing(tmp_path, capsys):
     binary = tmp_path / "series.csv"
     binary.write_bytes(b"value\n\xff\xfe\x00\n")

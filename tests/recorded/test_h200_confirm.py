@@ -44,9 +44,7 @@ def test_paged_decode_moved_in_gpu_time_and_bmm_fp8_did_not():
 @pytest.mark.django_db
 def test_the_first_version_with_the_faster_paged_decode_is_0_6_10():
     found = compared("h200-bisect-batch-decode.json")
-    verdicts = {
-        (old, new): each.verdict for (old, new, _, metric), each in found.items() if metric == "time"
-    }
+    verdicts = {(old, new): each.verdict for (old, new, _, metric), each in found.items() if metric == "time"}
     assert verdicts == {
         ("0.6.3", "0.6.18.post1"): "FAST",
         ("0.6.3", "0.6.11.post1"): "FAST",
