@@ -38,7 +38,7 @@ def read(file: TextIO) -> dict[str, Series]:
     rows = _rows(reader)
     head = [name.strip().lower() for name in next(rows, [])]
     if "value" not in head:
-        raise Unreadable(f"line 1: expected a column named value, got {', '.join(head) or 'nothing'}.")
+        raise Unreadable(f"line 1: expected a column named value, got {', '.join(head)[:200] or 'nothing'}.")
     columns = {name: head.index(name) for name in COLUMNS if name in head}
     found: dict[str, Series] = {}
     for row, cells in enumerate(rows):

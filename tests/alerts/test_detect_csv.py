@@ -84,8 +84,10 @@ def test_what_cannot_be_read_is_named_with_its_line(csv, capsys, text, said):
 
 
 def test_a_head_that_is_no_csv_is_told(csv, capsys):
+    """Its length is refused, or its name: another library may have raised the limit of this process."""
     assert main([csv("x" * 200_000)]) == 1
-    assert "not CSV" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert ("not CSV" in said or "expected a column named value" in said) and len(said) < 1000
 
 
 def test_a_file_that_is_no_text_and_one_that_is_missing(tmp_path, capsys):
