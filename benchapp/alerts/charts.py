@@ -137,4 +137,5 @@ def _level(name: str, role: str, labels: Sequence[str], value: float, where: ran
     """A level over the points that it rests on; one point draws it as a mark."""
     drawn = value if math.isfinite(value) else None
     points = [{"x": label, "y": drawn if index in where else None} for index, label in enumerate(labels)]
-    return {"label": name, "role": role, "points": points, "dash": True, "markers": len(where) < 2}
+    alone: dict[str, Any] = {"marker": "line"} if len(where) < 2 else {"markers": False}
+    return {"label": name, "role": role, "points": points, "dash": True, **alone}
