@@ -68,3 +68,18 @@ def test_a_version_against_itself_is_the_same_or_uncertain():
     under_the_power_cap = said[8192, "time"]
     assert under_the_power_cap.in_cycles and under_the_power_cap.verdict == "AMBG"
     assert [said[m, "time"].verdict for m in (None, 4096, 16)] == ["SAME"] * 3
+
+
+@pytest.mark.django_db
+def test_a_build_that_grew_is_seen_and_an_uncertain_step_ends_its_bisect():
+    row, _ = ingest_file(FOLDER / "bisect-build-page.json", origin=Document.Origin.FILE)
+    assert row.state == Document.State.ACCEPTED, row.fault
+    of_builds = Comparison.objects.filter(document=row, metric="cpu_time").select_related("new_stack")
+    said = {each.new_stack.components["flashinfer"]: each for each in of_builds}
+    assert {version: each.verdict for version, each in said.items()} == {
+        "0.6.18.post1": "SLOW",
+        "0.6.13": "AMBG",
+    }
+    assert said["0.6.18.post1"].low > 1.15
+    (note,) = row.facts["notes"]
+    assert note.endswith("with 0.6.18.post1 at the latest; the A/B of 0.6.13 is uncertain.")
