@@ -104,7 +104,7 @@ def _confirm(alert_id: int, user: User, form: forms.Form) -> str:
     if run is None:
         why = Alert.objects.values_list("confirm_sentence", flat=True).get(pk=alert_id)
         raise ValueError(f"Nothing can be measured to confirm it. {why}".strip())
-    return f"Run {run.pk} measures both sides in turn; its verdict appears here."
+    return f"Run {run.pk} measures what decides; its verdict appears here."
 
 
 def _bisect(alert_id: int, user: User, form: BisectForm) -> str:
