@@ -33,7 +33,7 @@ SURE = [
     ("", "any"),
     ("confirmed", "confirmed by A/B"),
     ("certain", "certain by its series"),
-    ("uncertain", "uncertain"),
+    ("uncertain", "not decided yet"),
     ("refuted", "refuted"),
 ]
 ME, NOBODY = "me", "nobody"

@@ -270,7 +270,7 @@ def test_alerts_that_are_told_need_a_look_and_the_others_stand_apart(client):
     made.alert(kind=Alert.Kind.DRIFT, recorded=True)
     html = page(client)
     assert "1 thing needs a look" in html and "3 open alerts: 1 told" in html
-    assert "1 uncertain</a>" in html and "1 recorded elsewhere</a>" in html
+    assert "1 undecided</a>" in html and "1 recorded elsewhere</a>" in html
 
 
 def test_an_event_that_opened_an_alert_is_not_told_twice():

@@ -92,7 +92,7 @@ def test_what_cannot_be_asked_for_is_named_and_the_default_shown(operator, sever
 def test_the_first_words_tell_who_is_told_and_the_rest_apart(operator, several):
     page = text(operator.get(PAGE))
     assert "2 alerts want a look." in page
-    assert "told to nobody: 1 uncertain, 1 recorded elsewhere, 1 snoozed." in page
+    assert "told to nobody: 1 undecided, 1 recorded elsewhere, 1 snoozed." in page
 
 
 def test_a_row_shows_both_levels_versions_suspects_and_how_sure(operator, several):
